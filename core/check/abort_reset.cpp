@@ -52,8 +52,8 @@ ConformanceFault after_aborted_run(const ConformanceCase& c, const CaseValues& a
   if (instance.reset() != FK_OK) return {"reset", "reset() failed after an aborted run"};
   if (!differ(answer, call(execution, c.frames))) return {};
   return {"reset",
-          "gives something else after a run that was aborted and reset(), which has to put back "
-          "what calls have kept"};
+          "gives another result after an aborted run and reset(); reset() must restore all state "
+          "that calls keep"};
 }
 
 }  // namespace fk

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kDeviceMemory = int64_t{24} << 30;  // for the sets of buffers of a case
 constexpr int64_t kHostMemory = int64_t{256} << 20;
-// A sample should be long beside the resolution of events, half a microsecond.
+// A sample must be long compared with the resolution of events, half a microsecond.
 constexpr double kSampleSeconds = 50e-6;
 constexpr int kCallsMax = 16;
 constexpr int kWarmSamples = 9;
@@ -76,7 +76,7 @@ class CaseBench {
     return out;
   }
 
-  // Whatever fails on one rank has failed on all of them, for all providers: they share buffers.
+  // A failure on one rank is a failure on all ranks, for all providers, because they share buffers.
   void measure_together() {
     std::string why;
     try {
@@ -96,8 +96,8 @@ class CaseBench {
     if (options_.on_step) options_.on_step(contract_.op + ", case " + source_.name + ": " + what);
   }
 
-  // In the order in which they were named, else the oracle of the CPU first. That of a GPU is slow
-  // code in double: it takes part where it is named or alone.
+  // Providers in the named order, else with the CPU's oracle first. A GPU's oracle is slow code in
+  // double. It takes part only when named, or when there is no other provider.
   std::vector<const Provider*> providers() const {
     std::vector<const Provider*> out;
     for (const Provider* p : plugins_.of(contract_.op))
@@ -116,7 +116,7 @@ class CaseBench {
   }
 
   void judge(const Provider& p, BenchRow& out) {
-    // The oracle on the CPU is judged by other means than itself.
+    // other checks judge the CPU's oracle
     if (&p == oracles_.cpu) return;
     step("values of " + p.plugin);
     find_faults(p, out);
@@ -217,7 +217,7 @@ class CaseBench {
     }
   }
 
-  // So many that the fastest one's sample is long enough.
+  // Number of calls that makes the fastest contender's sample long enough.
   int calls_for(const std::vector<Entry*>& racing) const {
     if (!device_.can_capture() || !options_.graphs) return 1;
     double fastest = kSampleSeconds;
@@ -269,7 +269,7 @@ double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, const CallCo
 double wire_of_device(const Device& device, const ResolvedCase& resolved, const Choices& choices) {
   const Slot* const comm = resolved.contract->comm();
   if (!comm) return 0;
-  if (device.host_memory()) {  // a link between cores is one only where the device's file has it
+  if (device.host_memory()) {  // a link between cores exists only in the device's file
     const auto peaks = peaks_of(device.name());
     return peaks && peaks->link_bytes_per_s > 0 ? wire_bytes(resolved, choices) : 0;
   }
@@ -279,7 +279,8 @@ double wire_of_device(const Device& device, const ResolvedCase& resolved, const 
 
 namespace {
 
-// A case in the routings that it is measured with; uniform first, because others are beside it.
+// The routings in which a case is measured. Uniform comes first, because others are compared with
+// it.
 std::vector<std::pair<std::string, Case>> routings_of(const Contract& contract, const Case& source,
                                                       const BenchOptions& options) {
   if (contract.comm() || !has_routing(contract) || (!source.contents && options.skew <= 0))

@@ -38,7 +38,7 @@ int32_t device_type(const CheckOptions& options) {
   return options.device ? options.device->type() : FK_CPU;
 }
 
-// Why a case is not called on this device; empty where it is.
+// Why a case is not called on this device; empty: it is.
 std::string left_out(const Contract& contract, const Case& source, const CheckOptions& options) {
   if (device_type(options) != FK_CPU) return "";
   return too_large_for_cpu(resolve(contract, source, {}));
@@ -53,7 +53,7 @@ bool usable(const CheckOptions& options) {
   }
 }
 
-// A case of a collective has a number of ranks.
+// True when the case has this communicator's number of ranks.
 bool for_these_ranks(const Provider& provider, const Case& source, const CheckOptions& options) {
   const Slot* comm = provider.contract->comm();
   if (!comm) return true;
@@ -61,16 +61,16 @@ bool for_these_ranks(const Provider& provider, const Case& source, const CheckOp
   return options.comm && ranks != source.axes.end() && ranks->second == options.comm->size();
 }
 
-// Most kernels for models take 16 bits alone: a case in float32 that they refuse is asked of them
-// in bfloat16.
+// Many kernels for models take 16 bits only. So a float32 case that they refuse is also asked in
+// bfloat16.
 std::optional<Variant> in_bf16(const Contract& contract, const Case& source) {
   for (Variant& v : variants_of(contract, source, false))
     if (v.name == name(DType::bf16)) return std::move(v);
   return std::nullopt;
 }
 
-// The case as it is written with other families of inputs, one call each: those that are asked for;
-// else of a smoke case two that the seed chooses, of larger ones all that fit.
+// Calls the case as written once with each of several other families: the requested ones, else two
+// by the seed for a smoke case, and all that fit for a larger one.
 void check_families(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CheckReport& report) {
   std::vector<Family> fit;
@@ -143,9 +143,9 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
     }
     bool all_ok = true;
     const bool range = source.size == kRangeSize;
-    const bool once = options.quick || range;  // as written, or in bf16 where that is refused
+    const bool once = options.quick || range;  // as written, or in bf16 after a refusal
     auto variants = variants_of(*provider.contract, source, quick || range);
-    // Ranks are asked the same.
+    // Ranks must all make the same calls.
     if (once && !options.cases && !provider.contract->comm())
       if (auto other = in_bf16(*provider.contract, source)) variants.push_back(std::move(*other));
     for (Variant& variant : variants) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance: does a provider keep every promise of the contract, and are its values right?
+// Conformance: a provider must keep every promise of the contract, and give right values.
 //
-// Per case and variant (dtype, layout, optional fields, shapes): supports() asked thrice with null
-// data, create, prepare, forward on poisoned outputs and scratch with guarded memory, again at
-// other addresses with other poison, captured and replayed where the provider claims that it can
-// be, and the comparison with the reference provider under an error model. Everything runs in the
-// calling process, which a bad plugin may bring down: isolate.hpp runs it in a child process.
+// Each case and variant (dtype, layout, optional fields, shapes) takes these steps. supports() is
+// asked three times with null data. create, prepare and forward run on poisoned outputs and
+// scratch, with guarded memory. All of this comes again at other addresses with other poison. Calls
+// are captured and replayed where the provider claims that. The values are compared with the
+// reference provider's under an error model. All runs in the calling process, which a bad plugin
+// may crash; isolate.hpp runs it in a child process.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,9 +24,9 @@ namespace fk {
 enum class CheckStatus {
   ok,
   unsupported,  // the provider refused, with its reason
-  unjudged,     // every rule was kept, but there is no reference to compare with
-  untestable,   // right, but so are mutants: the case tells nothing
-  wrong,        // values beyond what rounding explains
+  unjudged,     // all rules kept, but no reference to compare with
+  untestable,   // right, but mutants pass too: the case proves nothing
+  wrong,        // errors are larger than rounding explains
   violation     // a broken rule: memory, lifecycle, claims, a crash
 };
 const char* status_name(CheckStatus status);
@@ -39,8 +40,8 @@ struct CheckRow {
                      // forward, reset, where (of a call of fk_comm), hello; from outside: lint,
                      // load, contract, crash, exit, threw, time, memory, sandbox
   std::string text;
-  double worst = 0;   // largest error as a share of what is allowed; below 1 is right
-  bool echo = false;  // of a collective: another rank had failed before
+  double worst = 0;   // largest error as a share of the allowed error; below 1 is right
+  bool echo = false;  // of a collective: only because another rank failed first
 };
 
 struct CheckReport {
@@ -50,91 +51,91 @@ struct CheckReport {
 };
 
 struct CheckOptions {
-  std::string size = "smoke";  // smoke; ci: and smoke; full: and both; range
+  std::string size = "smoke";  // smoke; ci: smoke too; full: both too; range
   uint64_t seed = 1;
-  std::vector<std::string> ops;  // empty: all
-  std::vector<Family> families;  // empty: of a smoke case two that the seed chooses, else all
-  std::vector<std::string> only_cases;  // by name; empty: all
-  bool quick = false;       // the cases as written, without variants; in bf16 where that is refused
-  bool conformance = true;  // the rules of conformance.hpp, too
-  // Instead of the contract's: all of them as they are written. They outlive the check.
+  std::vector<std::string> ops;         // empty: all
+  std::vector<Family> families;         // empty: two for a smoke case, by the seed; else all
+  std::vector<std::string> only_cases;  // names; empty: all
+  bool quick = false;       // cases as written, without variants; bf16 if float32 is refused
+  bool conformance = true;  // also the rules of conformance.hpp
+  // Cases in place of the contract's, all as written. They outlive the check.
   const std::vector<Case>* cases = nullptr;
   Family family = Family::ordinary;  // of the inputs
-  bool values_only = false;          // one call and its values; of a large output a sample
-  Device* device = nullptr;          // where providers run; null: the CPU
-  int threads = 2;                   // what the plugin is told it may use
+  bool values_only = false;          // one call and its values; a sample of a large output
+  Device* device = nullptr;          // device of the providers; null: the CPU
+  int threads = 2;                   // threads that the plugin may use
   Communicator* comm = nullptr;      // this rank's; null: ops with a communicator are left out
-  const Plugins* plugins = nullptr;  // where children come from; null: none are lent
-  // Called as the check goes, so that a crash loses nothing. `step` names what comes next.
+  const Plugins* plugins = nullptr;  // source of children; null: no children
+  // Called during the check, so that a crash loses nothing. `step` names the next step.
   std::function<void(const CheckRow& row)> on_row;
   std::function<void(const CheckRow& about, const std::string& step)> on_step;
 };
 
-// Who answers for right: the provider `reference` on the CPU and, where a case is too large for
-// that, `cuda_reference` on the device: its own op, else composed_oracle() (composition.hpp), the
-// op's expansion over its kernels. Either may be null, or the provider under check itself.
+// Providers of right answers: `reference` on the CPU, and for larger cases `cuda_reference` on the
+// device. The latter is its own op, or else composed_oracle() (composition.hpp): the op's expansion
+// over its kernels. Either may be null, or the checked provider itself.
 struct Oracles {
   const Provider* cpu = nullptr;
   const Provider* device = nullptr;
   static Oracles of(const Plugins& plugins, const std::string& op);
 };
 
-// Contents that several calls on one case share: they are made by the first that needs them.
+// Inputs and answers for several calls on one case. The first call that needs them makes them.
 struct CaseAnswers {
   std::optional<CaseValues> inputs, want;
   std::string why;  // why there is no `want`
 };
 
-// Without any oracle, rows that keep all rules are unjudged. A device that fails (an illegal
-// access) ends the check with the row in which it did.
+// Rows that keep all rules are unjudged without any oracle. A failure of the device (an illegal
+// access) ends the check with the current row.
 CheckReport check_provider(const Provider& provider, const Oracles& oracles,
                            const CheckOptions& options);
 
-// One case and variant: fills the row's status, rule, text and worst. `answers` belong to them.
+// Tests one case and variant, and fills the row's status, rule, text and worst. `answers` belong to
+// this case and variant.
 void run_trial(const Provider& provider, const Oracles& oracles, const Case& source,
                const Variant& variant, const CheckOptions& options, CaseAnswers& answers,
                CheckRow& row);
 
-// One case as it is written. `answers` may be shared between providers of equal contracts.
+// Tests one case as written. Providers of equal contracts may share `answers`.
 CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CaseAnswers& answers);
 
-void need_size(const std::string& size);  // error at --size where it is none
+void need_size(const std::string& size);  // error at --size for an unknown size
 
-// Whether who asks for one size of cases gets those of another as well.
+// True when a request for cases of size `asked` includes those of `size`.
 bool size_includes(const std::string& asked, const std::string& size);
 
-// How many ranks these cases of a contract have, ascending; {1} where ranks do not matter. `size`:
-// of those of one size; with `alone` without those of smaller sizes.
+// The numbers of ranks of a contract's cases, ascending; {1} where ranks do not matter. `size`:
+// only cases that this size includes; with `alone`, only cases of exactly this size.
 std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,
                           const std::string& size, bool alone = false);
 
-// All ops of one loaded plugin.
+// Tests all ops of a loaded plugin.
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,
                          const CheckOptions& options);
 
-// The variants of a case that are checked; the first is the case as written.
+// The variants of a case to check. The first is the case as written.
 std::vector<Variant> variants_of(const Contract& contract, const Case& source, bool quick);
 
-// The axes of a case that count rows under a function, which the variant gets; one that is a
-// multiple of a smaller one stays so (tokens of equal requests, assignments of tokens).
+// Applies `shrink` to the axes of a case that count rows, and stores the results in `variant`. A
+// multiple of a smaller axis stays a multiple (tokens of equal requests, assignments of tokens).
 void shrink_rows(const Case& source, const std::function<int64_t(int64_t)>& shrink,
                  Variant& variant);
 
-// Why a case is left out on the CPU unless it is asked for by name; empty if it is not.
+// Why the CPU leaves a case out, unless it is requested by name; empty: it does not.
 std::string too_large_for_cpu(const ResolvedCase& resolved);
 
-// The oracle for a call, by its size; null with `why` when it is too large for those that there
-// are.
+// The oracle for a call, by its size. Null with `why` when the call is too large for all oracles.
 const Provider* oracle_of(const Oracles& oracles, const Provider& provider,
                           const ResolvedCase& resolved, std::string& why);
 
-// The same for whoever runs on devices of this type and is no oracle.
+// The same for a provider on devices of this type that is no oracle.
 const Provider* oracle_of(const Oracles& oracles, int32_t device_type, const ResolvedCase& resolved,
                           std::string& why);
 
-// The reference's outputs for the same inputs, float32 where the contract allows it. Empty with
-// `why` when it does not take the case.
+// The reference's outputs for these inputs, in float32 where the contract allows it. Empty with
+// `why` when it refuses the case.
 CaseValues reference_outputs(const Provider& reference, const ResolvedCase& resolved,
                              const Case& source, const Variant& variant, const CaseValues& values,
                              const CheckOptions& options, std::string& why);

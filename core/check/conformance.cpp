@@ -28,14 +28,13 @@ std::string per(int64_t bytes, const char* what) {
   return std::to_string(bytes) + " bytes per " + what;
 }
 
-// Memory that is not the allocator's: pages that become the process's own for every call, one at
-// least, without end. Who goes round in an arena of its own comes back to where it was before that
-// has taken kMost bytes; where calls take so long that there is no time to see, three rounds are
-// enough.
+// True when memory outside of the allocator grows: each call adds at least one page to the process,
+// without end. An arena that is reused wraps round before kMost bytes. If calls take too long for
+// that, three rounds are enough.
 bool grows(const std::function<void(int)>& calls) {
   constexpr int kRounds = 3, kOfRound = 16;
   constexpr int64_t kMost = int64_t{256} << 20;
-  constexpr double kSeconds = 4;  // only who grows in every round is looked at so long
+  constexpr double kSeconds = 4;  // only growth in every round takes this long
   const int64_t page = ::sysconf(_SC_PAGESIZE);
   const double start = now_seconds();
   const int64_t first = resident_bytes(::getpid());
@@ -50,22 +49,22 @@ bool grows(const std::function<void(int)>& calls) {
   return true;
 }
 
-// Memory that grows with every instance, or with every call. Of exchanges pages are not asked for:
-// that needs many calls, each of which waits for other processes.
+// Memory that grows with each instance or each call. Pages are not tested for exchanges: that takes
+// many calls, and each waits for other processes.
 ConformanceFault leaks(const ConformanceCase& c) {
   const bool ranks = c.provider.contract->comm() != nullptr;
   const auto cycle = [&](int count) {
     for (int i = 0; i < count; ++i) {
       { Lone lone(c); }
       if (!ranks) continue;
-      // Symmetric buffers are given back when nobody has an instance; a rank that has failed is
-      // heard of before that, which forgets it.
+      // Symmetric buffers come back when no rank has an instance. any_rank() first reports a rank
+      // that has failed, because settle() would forget it.
       (void)any_rank(c, false);
       c.options.comm->settle();
     }
   };
-  // The least that is lost each time in a round. Who waits for others may need more memory now and
-  // then, as they come earlier or later, but not in every round of many.
+  // The smallest loss of several rounds. A rank that waits for others may need more memory at
+  // times, as arrivals vary, but not in every round.
   const int rounds = ranks ? 9 : 1, in_round = ranks ? kCycles / 3 : kCycles;
   const auto lost_by = [&](const std::function<void(int)>& work, int64_t allowed) {
     work(4);
@@ -74,7 +73,7 @@ ConformanceFault leaks(const ConformanceCase& c) {
       const int64_t before = allocated_bytes();
       work(in_round);
       least = std::min(least, (allocated_bytes() - before) / in_round);
-      if (ranks && !any_rank(c, least > allowed)) break;  // all call, or none
+      if (ranks && !any_rank(c, least > allowed)) break;  // all ranks call, or none
     }
     return least;
   };
@@ -84,14 +83,14 @@ ConformanceFault leaks(const ConformanceCase& c) {
   ConformanceFault of_instances;
   if (instance > small)
     of_instances = {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
-  if (any_rank(c, !of_instances.rule.empty())) return of_instances;  // all call, or none
+  if (any_rank(c, !of_instances.rule.empty())) return of_instances;  // all ranks call, or none
   if (!ranks && grows(cycle))
     return {"leak", "create(), prepare() and destroy() lose pages of memory"};
   Lone lone(c);
   const auto calls = [&](int count) {
     for (int i = 0; i < count; ++i) {
       lone.execution.run(c.frames, Poison::ones);
-      if (ranks) (void)any_rank(c, false);  // nobody runs ahead
+      if (ranks) (void)any_rank(c, false);  // no rank runs ahead
     }
   };
   constexpr int64_t kOfCall = 256;
@@ -101,7 +100,7 @@ ConformanceFault leaks(const ConformanceCase& c) {
   return {};
 }
 
-// Runs `body` on a thread of its own; what it throws is thrown here.
+// Runs `body` in a new thread, and rethrows its exception.
 void elsewhere(const std::function<void()>& body) {
   std::exception_ptr thrown;
   std::thread([&] {
@@ -114,7 +113,7 @@ void elsewhere(const std::function<void()>& body) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-// The same instance, called from another thread than the one that made it.
+// Calls an instance from another thread than its maker's.
 ConformanceFault other_thread(const ConformanceCase& c, const CaseValues& answer,
                               const ConformanceCall& call, const ConformanceDiffer& differ) {
   Lone lone(c);
@@ -158,7 +157,7 @@ ConformanceFault together(const ConformanceCase& c, const CaseValues& answer,
   return {};
 }
 
-// An instance of another case that is made and used in between.
+// Makes and calls an instance of another case in between.
 ConformanceFault between(const ConformanceCase& c, const CaseValues& answer,
                          const ConformanceCall& call, const ConformanceDiffer& differ) {
   for (const Case& other : c.provider.contract->cases) {
@@ -179,8 +178,8 @@ ConformanceFault between(const ConformanceCase& c, const CaseValues& answer,
   return {};
 }
 
-// Work that goes on after the last call returned. A pool of threads that waits is no offence, nor
-// that it waits for a moment in a loop.
+// Work that continues after the last call. A pool of waiting threads is allowed, and so is a short
+// active wait.
 ConformanceFault unfinished() {
   constexpr double kTooMuch = 0.1, kLongest = 3;  // seconds of the threads, and of the wall
   const double before = seconds_of_other_threads();
@@ -205,7 +204,7 @@ ConformanceFault fault(const ConformanceCase& c, const CaseValues& answer,
                        const ConformanceCall& call, const ConformanceDiffer& differ,
                        const std::function<void(const std::string&)>& step) {
   const bool alone = c.provider.contract->comm() == nullptr;
-  // All ranks go on, or none.
+  // All ranks continue, or none.
   const auto ends = [&](const ConformanceFault& found) { return any_rank(c, !found.rule.empty()); };
   if (!c.device.host_memory()) {
     ConformanceFault found = device_fault(c, differ, step);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a provider does besides computing the right values: does it leave the process as it found
-// it, give back what it took, end its work when it returns, and work from any thread, beside other
-// instances and other sizes? Small cases are asked as they are written. A device that is not the
-// host has the rules of device_conformance.hpp. All ranks ask together. An exchange between ranks
-// is asked about its memory, its threads and the calling thread: no rank makes a call of its own.
+// Rules beyond right values. A provider must leave the process as it was, return its memory, and
+// end its work before it returns. It must work from any thread, beside other instances, and beside
+// other sizes. Small cases are tested as written. Devices other than the host have the rules of
+// device_conformance.hpp. All ranks test together. An exchange between ranks is tested for memory,
+// threads and the calling thread only, because no rank can call alone.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,7 +17,7 @@ struct ConformanceCase {
   const Provider& provider;
   const Case& source;
   const CaseFrames& max;
-  CaseFrames& frames;  // two sets of buffers for the same contents
+  CaseFrames& frames;  // two sets of buffers with the same contents
   CaseFrames& others;
   const fk_need& need;
   Device& device;
@@ -25,10 +25,10 @@ struct ConformanceCase {
   const CheckOptions& options;
 };
 
-// Whether any rank says so; of an op without ranks what it says itself. All of them ask.
+// True when any rank has `mine`; without ranks it returns `mine`. All ranks must call it.
 bool any_rank(const ConformanceCase& c, bool mine);
 
-// An instance with the memory that it needs.
+// An instance with its memory.
 struct Lone {
   explicit Lone(const ConformanceCase& c) : Lone(c, c.max, c.need) {}
   Lone(const ConformanceCase& c, const CaseFrames& max, const fk_need& need)
@@ -40,12 +40,12 @@ struct Lone {
 };
 
 struct ConformanceFault {
-  std::string rule, text;  // rule is empty when there is none
+  std::string rule, text;  // rule: empty when none is broken
 };
 
-// `call` runs an instance on frames and returns what it wrote; `differ` tells whether two answers
-// are not what a deterministic provider gives. Both are called from several threads. What `call`
-// throws comes through.
+// Finds the first broken rule. `call` runs an instance on frames and returns its outputs. `differ`
+// tells that two answers differ more than a deterministic provider's may. Several threads call
+// both. Exceptions of `call` pass through.
 using ConformanceCall = std::function<CaseValues(Execution&, CaseFrames&)>;
 using ConformanceDiffer = std::function<bool(const CaseValues&, const CaseValues&)>;
 ConformanceFault fault(const ConformanceCase& c, const CaseValues& answer,

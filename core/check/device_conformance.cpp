@@ -16,7 +16,8 @@ namespace {
 
 constexpr double kHold = 0.4, kStray = 0.03;  // seconds
 constexpr int kRounds = 3, kRoundsMost = 9, kDeviceCycles = 16;
-constexpr int64_t kLost = int64_t{1} << 20, kPiece = int64_t{4} << 20;  // in which it is given
+// size of the pieces in which a device gives memory
+constexpr int64_t kLost = int64_t{1} << 20, kPiece = int64_t{4} << 20;
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -30,7 +31,7 @@ std::vector<std::vector<std::byte>> as_they_are(Device& device, const DevicePart
   return out;
 }
 
-// Lets go whatever happens.
+// Holds the stream until destruction, in any case.
 struct Held {
   explicit Held(Device& d) : device(d), held(d.hold(kHold)) {}
   Held(const Held&) = delete;
@@ -39,8 +40,8 @@ struct Held {
   bool held;
 };
 
-// Whether it ran before its stream came to it; nothing where that took so long that the stream may
-// have gone on. `took_s`: the call.
+// True when work ran before its stream reached it. Nothing when the call took so long that the hold
+// may have ended. `took_s`: seconds of the call.
 std::optional<bool> runs_ahead(Device& device, const DeviceParts& memory,
                                const std::function<void()>& ready,
                                const std::function<void()>& forward, double& took_s) {
@@ -60,7 +61,7 @@ std::optional<bool> runs_ahead(Device& device, const DeviceParts& memory,
   return changed;
 }
 
-// Whether something is written when all that the stream had is done.
+// True when memory changes after all work of the stream has ended.
 bool runs_on(Device& device, const DeviceParts& memory, const std::function<void()>& ready,
              const std::function<void()>& forward) {
   ready();
@@ -79,7 +80,7 @@ void need_ok(Execution& execution, int32_t status) {
          std::string("it fails when it is called again: ") + execution.instance().error().text);
 }
 
-// What `from` holds, at the same places of `to`.
+// Copies the memory of `from` to the same places of `to`.
 void put(Device& device, const CaseFrames& from, const CaseFrames& to) {
   const auto source = from.memory(), target = to.memory();
   FK_CHECK(source.size() == target.size(), "the same case in two places");
@@ -95,7 +96,7 @@ ConformanceFault stream_fault(Device& device, const DeviceParts& memory,
                               const std::function<void()>& forward) {
   if (runs_on(device, memory, ready, forward))
     return {"stream", "its work goes on after the given stream has finished"};
-  // A process may be kept waiting by others once, or twice.
+  // Other processes may delay this one once or twice.
   constexpr int kTries = 3;
   int ahead = 0, waits = 0;
   for (int i = 0; i < kTries; ++i) {
@@ -107,9 +108,7 @@ ConformanceFault stream_fault(Device& device, const DeviceParts& memory,
     waits += took_s > kHold / 2;
   }
   if (ahead > 1)
-    return {"stream",
-            "it works on another stream, which does not wait for what was enqueued on "
-            "the one that it was given"};
+    return {"stream", "it works on another stream, which does not wait for the given stream"};
   if (waits < kTries) return {};
   return {"waits",
           "forward() waits for its stream, by a call that synchronizes, allocates or "
@@ -122,7 +121,8 @@ ConformanceFault device_leak(Device& device, const std::function<void()>& cycle,
   bool every_round = true;
   for (int i = 0; i < 4; ++i) cycle();
   int64_t least = 0, most = 0;
-  // As many calls lose as much; what other processes take is unequal, and not for long.
+  // Equal numbers of calls lose equal amounts. Other processes take unequal amounts, and not for
+  // long.
   const auto alike = [&] { return most - least <= kPiece; };
   for (int round = 0; round < kRounds || (round < kRoundsMost && one_of_us(!alike())); ++round) {
     device.synchronize_all();
@@ -132,7 +132,7 @@ ConformanceFault device_leak(Device& device, const std::function<void()>& cycle,
     const auto after = device.free_bytes();
     every_round &= before && after && *before - *after >= kLost;
     if (!one_of_us(every_round)) return {};
-    if (!every_round) continue;  // another rank goes on
+    if (!every_round) continue;  // another rank continues
     least = round == 0 ? *before - *after : std::min(least, *before - *after);
     most = std::max(most, *before - *after);
   }
@@ -179,13 +179,13 @@ ConformanceFault device_fault(const ConformanceCase& c, const ConformanceDiffer&
     Lone lone(c);
     const auto one_call = [&] {
       lone.execution.run(c.frames, Poison::ones);
-      (void)any_rank(c, false);  // nobody runs ahead
+      (void)any_rank(c, false);  // no rank runs ahead
     };
     const ConformanceFault lost = device_leak(c.device, one_call, "calls of an instance",
                                               [&](bool mine) { return any_rank(c, mine); });
     if (!lost.rule.empty()) return lost;
   }
-  // Symmetric buffers are for as long as the process lives.
+  // Symmetric buffers live as long as the process.
   if (c.provider.contract->comm()) return {};
   step("many instances");
   ConformanceFault lost = device_leak(
@@ -244,7 +244,7 @@ std::string stale_graph(const ConformanceCase& c, const ConformanceDiffer& diffe
     if (const std::string why = execution.plan(on); !why.empty()) fail("forward", why);
   };
   Lone lone(c);
-  // More than once: what is read back from one call can be used in the next.
+  // Several calls, because a call may use data that was read back from an earlier one.
   for (int i = 0; i < 3; ++i) lone.execution.run(frames, Poison::ones);
   std::shared_ptr<void> graph;
   try {

@@ -14,12 +14,12 @@ namespace {
 
 struct Longer {
   fk_hello known;
-  unsigned char unknown[256];  // members of a later day
+  unsigned char unknown[256];  // members of a later version
 };
 
 struct Answer {
   const fk_plugin* table = nullptr;
-  std::string why;  // there is none
+  std::string why;  // reason for a missing table
 };
 
 Answer say(fk_plugin_entry entry, uint32_t minor, bool longer) {
@@ -35,7 +35,7 @@ Answer say(fk_plugin_entry entry, uint32_t minor, bool longer) {
   return out;
 }
 
-// Of a host of this minor; `known` is the table that this one was given.
+// Tests a host of this minor. `known` is the table for the real host.
 std::string other_minor(fk_plugin_entry entry, uint32_t minor, const fk_plugin& known) {
   const std::string who = "a host of minor " + std::to_string(minor);
   const bool longer = minor > FK_ABI_MINOR;

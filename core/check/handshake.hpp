@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plugin's entry says to hosts of other days. The major is in the entry's name, so another
-// one finds no entry; here is what is left: other minors, and a hello of another length.
+// Tests a plugin's entry with hosts of other versions. The entry's name contains the major version,
+// so another major finds no entry. Other minors and hellos of another length remain.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace fk {
 
-// Empty, or what is wrong (rule `hello`) with its answers to
-//   the same hello again: another table, which has to live as long as the process;
-//   a younger host, of the next minor or of the last that there can be, whose structs are longer:
-//   no table, or one of another minor than before;
-//   an older host, where this one is not of the first minor: a table that needs a younger minor
-//   than the host has, or none without a reason;
-//   a hello that ends behind its minor: what it does not have may not be read. Behind it lies a
-//   page without access, so that who reads on crashes, in the step that `step` was told of.
+// Empty, or the fault (rule `hello`) in the plugin's answers to these hellos:
+//   the same hello again: a fault is another table, because the first must live as long as the
+//   process;
+//   a newer host, of the next or the last possible minor, with longer structs: a fault is no table,
+//   or a table of another minor than before; an older host, if this one is not of the first minor:
+//   a fault is a table that needs a newer minor, or no table and no reason; a hello that ends
+//   behind its minor: its missing members must not be read. A page without access follows, so that
+//   a read past the end crashes, in the step that `step` was told.
 std::string handshake_fault(fk_plugin_entry entry,
                             const std::function<void(const std::string&)>& step);
 

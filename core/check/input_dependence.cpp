@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-// Other contents for the same instance: its weights stay.
+// Other contents by rank for the same instance, which keeps its weights.
 std::vector<CaseValues> others(const ConformanceCase& c, const std::vector<CaseValues>& values) {
   const ResolvedCase& resolved = c.frames.resolved();
   auto out = contents_of_ranks(resolved, c.options.seed + 0x5eed, c.options.threads);
@@ -25,8 +25,8 @@ std::vector<CaseValues> others(const ConformanceCase& c, const std::vector<CaseV
   return out;
 }
 
-// The same contents but for one element of every float input: of what ranks have in common, the
-// same one.
+// The same contents, with one element changed in each float input. Ranks change the same element of
+// data that they hold in common.
 CaseValues nearly(const ConformanceCase& c, const CaseValues& values, std::mt19937_64 random) {
   const ResolvedCase& resolved = c.frames.resolved();
   CaseValues out = values;
@@ -39,7 +39,8 @@ CaseValues nearly(const ConformanceCase& c, const CaseValues& values, std::mt199
       if (!tensor.numel()) continue;
       const int64_t count = tensor.numel();
       const auto at = static_cast<int64_t>(random() % static_cast<uint64_t>(count));
-      // What is drawn from a range (a probability, a scale) stays in it: it becomes its neighbour.
+      // An element from a range (a probability, a scale) becomes its neighbour, and so stays in the
+      // range.
       const bool range = !field.values.empty() && field.values.find("normal") != 0;
       tensor.set(at, range ? tensor.at((at + 1) % count) : tensor.at(at) + 1);
     }
@@ -81,7 +82,7 @@ StaleFinding stale(const ConformanceCase& c, const Oracles& oracles, const Varia
     if (found.ok) continue;
     const std::string when =
         round == 0 ? "when the contents change" : "when they change in one element";
-    // Who is no better in a first call keeps nothing: other contents only show what is wrong. Ranks
+    // If a first call is as wrong, nothing was kept; the other contents only reveal an error. Ranks
     // would have to make that call together.
     if (!c.provider.contract->comm()) {
       GuardDevice other(c.device, 0, c.options.threads);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does an instance look at all of its input in every call? One that was called with some contents
-// is called with others, and with others that are almost the same.
+// Tests that an instance reads all of its input in every call. An instance is called with some
+// contents, then with others, then with contents that differ in few elements.
 #pragma once
 #include <string>
 
@@ -9,13 +9,13 @@
 namespace fk {
 
 struct StaleFinding {
-  bool kept = false;  // right for the same contents in a first call: something of others was kept
-  double worst = 0;   // else: the largest error as a share of what is allowed
-  std::string text;   // what is wrong after which contents; empty: nothing
+  bool kept = false;  // a first call with the same contents is right: the instance kept something
+  double worst = 0;   // otherwise: the largest error as a share of the allowed error
+  std::string text;   // the fault and the contents before it; empty: none
 };
 
-// `values` are those of the case's frames; nothing is
-// asked where no oracle takes the case. Small cases only: the reference answers for each.
+// `values` are those of the case's frames. Tests nothing when no oracle takes the case. Only for
+// small cases, because the reference answers each call.
 StaleFinding stale(const ConformanceCase& c, const Oracles& oracles, const Variant& variant,
                    const CaseValues& values, const ConformanceCall& call);
 

@@ -13,7 +13,7 @@ namespace fk {
 
 namespace {
 
-// Why a candidate is not even loaded; empty if it may be.
+// Why a candidate is not loaded; empty: it may be.
 std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
   if (!plugin.error.empty()) return plugin.error;
   std::string mismatches;
@@ -119,7 +119,7 @@ FoundPlugin PluginSet::plugin(const std::string& word) const {
       known.push_back(plugin_name(found));
     }
   }
-  // A candidate by its folder, where its plugin has another name.
+  // A candidate by its folder, if its plugin has another name.
   for (const auto& found : candidates)
     if (found.path.stem() == word) return found;
   need_built(word);

@@ -18,9 +18,9 @@ namespace fk {
 
 namespace {
 
-// A reference that fails says so; nobody has to wait for long.
+// A failing reference reports its error, so waits stay short.
 constexpr double kPatienceS = 60;
-// For symmetric buffers: nothing larger is computed on the CPU. It counts as private memory.
+// For symmetric buffers. The CPU computes nothing larger. Counts as private memory.
 constexpr size_t kHeap = size_t{64} << 20;
 
 }  // namespace
@@ -74,11 +74,11 @@ std::vector<CaseValues> references_of_ranks(const Provider& reference, const Res
       std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(size, kHeap)));
   std::vector<CaseValues> answers(contents.size());
   std::vector<std::string> whys(contents.size());
-  // An oracle of a device computes all ranks there, whichever devices they have themselves.
+  // A device's oracle computes all ranks on that device, whatever devices the ranks have.
   const bool on_device = reference.op->claims->device_type != FK_CPU;
   std::optional<OneDevice> common;
   if (on_device) common.emplace(*options.device);
-  // Together they may use what one would.
+  // The ranks' threads share the budget of one.
   CheckOptions share = options;
   share.threads = std::max(1, options.threads / size);
   const auto one = [&](int rank) {
@@ -99,7 +99,7 @@ std::vector<CaseValues> references_of_ranks(const Provider& reference, const Res
     if (!whys[at].empty()) comm.meeting().give_up(whys[at]);
   };
   {
-    std::vector<std::jthread> threads;  // all are waited for, also when one cannot be had
+    std::vector<std::jthread> threads;  // all are joined, even if one cannot start
     try {
       for (int r = 1; r < size; ++r) threads.emplace_back(one, r);
       one(0);

@@ -12,14 +12,14 @@ namespace fk {
 
 namespace {
 
-// What a case is without where and how often it was seen.
+// A case without the place and number of its occurrences.
 std::string identity(Json text) {
   for (const char* field : {"name", "path", "provider", "workload", "step", "count", "outputs"})
     text.erase(field);
   return text.dump();
 }
 
-// Rows of a table by what tells them apart; numbers are added to those of an equal row.
+// Table rows by key. The numbers of equal keys are added.
 class Rows {
  public:
   explicit Rows(std::vector<std::string> key) : key_(std::move(key)) {}

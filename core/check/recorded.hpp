@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of one run have recorded (CaseRecorder::result() of each), as one.
+// Merges the recordings of all ranks of one run (CaseRecorder::result() of each).
 #pragma once
 #include <vector>
 
@@ -7,10 +7,9 @@
 
 namespace fk {
 
-// Calls that are equal on several ranks are one case, counted together; what another rank than the
-// first adds is named after it ("decode.3.rank1") and has `rank`. A tensor has the `rank` in whose
-// file it lies; one that several have is named once. Counts of calls are sums; `shapes` those of
-// the rank that has most.
+// Equal calls of several ranks become one case, with the sum of their counts. A case that only a
+// later rank has is named after it ("decode.3.rank1") and has `rank`. A tensor has the `rank` of
+// its file; a tensor of several ranks is named once. `shapes` are those of the rank with most.
 Json merge_recorded(const std::vector<Json>& by_rank);
 
 }  // namespace fk

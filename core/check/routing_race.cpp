@@ -21,7 +21,7 @@ Ratio race_routings(const Provider& provider, const Case& uniform, const Case& o
   const std::vector<Contender*> both = {&first, &second};
   RaceOptions race_options;
   race_options.seconds = 2 * options.seconds;
-  // race() says how many times faster the first is than the second: its time is in the divisor.
+  // race() divides by the first contender's time.
   return race(both, race_options).ratio(0, 1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a routing does to the time of one provider: calls with it and calls with uniform routing
-// take turns, so that what else happens on the machine meets both.
+// The effect of a routing on one provider's time. Calls with it and calls with uniform routing take
+// turns, so that disturbances of the machine meet both.
 #pragma once
 #include <vector>
 
@@ -10,8 +10,8 @@
 
 namespace fk {
 
-// The own time of `other` over that of `uniform` with its 99 % interval, on `calls` calls a sample;
-// both resolve on the device, of whose memory each may use `memory`. Error when a call fails.
+// Time with `other` over time with `uniform`, with a 99 % interval, for `calls` calls per sample.
+// Both cases run on `device`; each may use `memory` bytes of it. Error when a call fails.
 Ratio race_routings(const Provider& provider, const Case& uniform, const Case& other,
                     Device& device, int64_t memory, int calls, const Plugins& plugins,
                     const BenchOptions& options);

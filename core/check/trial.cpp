@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case and variant of one provider: every rule in turn. The first broken one ends it.
+// One case and variant of one provider. Tests the rules in order, until the first broken one.
 #include <algorithm>
 #include <cstring>
 
@@ -75,7 +75,7 @@ class Trial {
     const Layout layout{.interleaved = variant_.layout == Variant::Layout::interleaved,
                         .least_aligned = variant_.name != Variant().name,
                         .snapshot = !options_.values_only};
-    // A smaller shape is a call of an instance that was prepared for the case as it is written.
+    // A smaller shape is called on an instance that was prepared for the case as written.
     Variant largest = variant_;
     largest.axes.clear();
     largest.listed.clear();
@@ -101,11 +101,11 @@ class Trial {
       compare(results(execution, frames, Poison::ones, Poison::ones, ignored));
       return;
     }
-    // No part of a collective's rows is a call of its own, and no two calls may be in flight.
+    // A part of a collective's rows is no call of its own, and two of its calls must not overlap.
     const bool alone = provider_.contract->comm() == nullptr;
     const bool conformance =
         options_.conformance && source_.size == "smoke" && variant_.name == Variant().name;
-    // Before anything is compared: on another stream values are right or not as it happens.
+    // Comes before comparisons: with work on another stream, values are right or wrong by chance.
     if (conformance && alone && !device_.host_memory()) check_stream(max, frames, support.need);
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
@@ -125,7 +125,7 @@ class Trial {
       check_captured(max, frames, again, support.need);
     step("comparison with the reference");
     compare(first);
-    // More calls only where all ranks make them. What one of them cannot judge, another one may.
+    // More calls need all ranks. A case that one rank cannot judge may be judged by another.
     const bool right =
         row_.status == CheckStatus::ok || (!alone && row_.status == CheckStatus::untestable);
     if (!alone && !options_.comm->meeting().all_say("compared", right)) return;
@@ -137,7 +137,7 @@ class Trial {
       check_other_contents(max, frames, again, support.need);
   }
 
-  // supports() is asked thrice and must not change its mind nor touch what it sees.
+  // Asks supports() three times. It must give the same answer, and touch none of its arguments.
   Support ask(const CaseFrames& frames) {
     (void)device_.left_behind();
     Support support = Instance::supports(provider_, frames.meta());
@@ -152,12 +152,12 @@ class Trial {
     return support;
   }
 
-  // Calls of one instance on outputs with different poison, and of an equal instance. Outputs must
-  // be written each time, and be equal when that is claimed.
+  // Calls one instance on outputs with different poison, and an equal instance. Outputs must be
+  // written each time, and be equal if that is claimed.
   CaseValues call(const CaseFrames& max, CaseFrames& frames, const fk_need& need, int shift,
                   Poison scratch) {
     const ProcessState before = ProcessState::now();
-    // Before anything else, because other modes or signals may be why other rules are broken.
+    // Comes first, because changed modes or signals may be the reason for other broken rules.
     const auto look = [&] {
       if (!device_.host_memory()) return;  // a driver opens files and has threads
       const std::string changed = before.changed_in(ProcessState::now());
@@ -192,8 +192,7 @@ class Trial {
                  "depends on what the output held before; is it read before it is written?");
     }
     if (need.packed) {
-      // An equal instance is told that `packed` is filled: it must neither write it nor need it
-      // refilled.
+      // An equal instance gets filled `packed` memory, and must neither write nor refill it.
       Execution sharer(provider_, max, need, device, packed, children_.get());
       const CaseValues shared = results(sharer, frames, Poison::ones, scratch, ignored);
       if (device.fingerprints_of("packed") != packed_before)
@@ -269,7 +268,7 @@ class Trial {
     for (const auto& [name, tensors] : a) {
       const CaseField& field = *resolved_.find(name);
       for (size_t i = 0; i < tensors.size(); ++i) {
-        // Beyond the count anything may stand; the counts themselves are compared like this too.
+        // Bytes beyond the count are arbitrary. Counts are compared like other outputs.
         const auto part = [&](const CaseValues& of) {
           const Extent extent = extent_of(resolved_, field, static_cast<int64_t>(i), of);
           return valid_part(extent, of.at(name)[i], false);
@@ -281,14 +280,14 @@ class Trial {
     }
   }
 
-  // The claim that a row's bits do not depend on the other rows: the first row or request alone,
-  // and the first half of them, give the bits that they have in the whole batch.
+  // Claim: a row's bits do not depend on other rows. The first row or request alone, and the first
+  // half of them, must have the bits that they have in the whole batch.
   void check_batch(const CaseFrames& max, const fk_need& need, const Layout& layout,
                    const CaseValues& whole) {
     for (const bool half : {false, true}) {
       std::optional<Slice> slice = first_rows(resolved_, source_, variant_, values(), 1);
       if (slice && half) {
-        int64_t rows = 2;  // twice as many as long as that is possible
+        int64_t rows = 2;  // twice as many while possible
         while (auto more = first_rows(resolved_, source_, variant_, values(), rows)) {
           slice = std::move(more);
           rows *= 2;
@@ -354,7 +353,8 @@ class Trial {
   }
 
   const CaseValues& values() const { return *answers_.inputs; }
-  // A captured call, replayed at once and after a call on other buffers, gives what those give.
+  // A captured call, replayed at once and after a call on other buffers, must give the eager
+  // results.
   void check_captured(const CaseFrames& max, CaseFrames& frames, CaseFrames& other,
                       const fk_need& need) {
     step("captured");
@@ -460,7 +460,7 @@ class Trial {
     }
   }
 
-  // Whether the outputs are few enough to be compared with every mutant.
+  // True when there are few outputs, so that each mutant can be compared.
   bool small() const {
     int64_t elements = 0;
     for (const CaseField* f : resolved_.written()) elements += numel(f->shape) * f->entries;
@@ -490,7 +490,7 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
   Trial(provider, oracles, source, variant, options, answers, row).run();
   if (!options.comm || !provider.contract->comm()) return;
   if (row.text.find(kNotThere) != row.text.npos) row.rule = "where";
-  // A rank that has stopped must not be waited for; the next case begins with all of them.
+  // Ranks must not wait for one that has stopped. The next case begins with all of them.
   row.echo = !options.comm->meeting().failure().empty();
   if (row.status == CheckStatus::violation || row.status == CheckStatus::unsupported)
     options.comm->meeting().give_up((row.rule.empty() ? "" : row.rule + ": ") + row.text);

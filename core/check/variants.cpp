@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which variants of a case are checked: dtypes, layouts, optional fields, and shapes down to
-// nothing.
+// The variants of a case to check: dtypes, layouts, optional fields, and shapes down to zero rows.
 #include <algorithm>
 #include <set>
 
@@ -40,7 +39,7 @@ void add_dtypes(const Contract& c, const Case& source, std::vector<Variant>& out
       differs |= f.present && f.dtype != type;
     }
     if (differs) out.push_back(v);
-    // An output with a dtype of its own: float32 results from half inputs.
+    // An output in another dtype: float32 from half inputs.
     if (type != DType::bf16 || !differs) continue;
     for (const auto& f : written.fields) {
       if (f.slot->section != SectionId::forward || f.slot->role != Role::out) continue;

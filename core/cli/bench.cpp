@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host bench [OP]: values and time of every provider beside a first one, a process for each op.
+// fk-host bench [OP]: values and times of all providers beside the first, with a process per op.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -31,7 +31,7 @@ namespace fk {
 namespace {
 struct BenchArguments {
   std::string what, json, device = "cpu", secret, captured, routing, receipt;
-  std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
+  std::vector<std::string> ops, families, variants, dtypes;  // for a candidate
   double patience_s = 20, budget_s = Policy().budget_s;
   bool sandbox = true, fresh = false, no_store = false, build = false, profile = false;
   bool thorough = false;
@@ -125,7 +125,7 @@ std::string percent(double share) {
   return text;
 }
 
-// With every key that a row may have.
+// A row with all possible keys.
 Json any_row() {
   BenchRow row;
   row.routing = row.against = "any";
@@ -133,11 +133,11 @@ Json any_row() {
   return row_json(row);
 }
 
-// Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
+// Reports rows as they come, so that a crash loses none. `device` gets the worker's name for it.
 std::vector<Json> run_op(const BenchArguments& a, const std::string& op,
                          const PluginSet& plugin_set, int ranks, std::string& device,
                          std::vector<Protection>& protections) {
-  // Ranks that share a device would wait for each other's turns.
+  // Ranks that share a device would wait for each other's lock.
   const std::string kind = a.device.substr(0, a.device.find(':'));
   const auto count = std::ranges::count_if(
       device_names(), [&](const auto& d) { return starts_with(d, kind + ":"); });
@@ -160,7 +160,7 @@ std::vector<Json> run_op(const BenchArguments& a, const std::string& op,
   for (const auto& b : plugin_set.baselines) files.push_back({b.path, b.trust});
   for (const auto& c : plugin_set.candidates)
     if (c.error.empty()) files.push_back({c.path, c.trust});
-  // Times are the slowest rank's on all of them, so the first one's rows stand for all.
+  // All ranks have the slowest rank's times, so the first rank's rows stand for all.
   ToldRows told(any_row());
   if (!runner.failed() && runner.load(files)) {
     const Json arguments = {{"op", op},
@@ -232,12 +232,11 @@ void add_row(Table& table, const Json& row) {
              Cell(what, fine ? Style::plain : Style::bad)});
 }
 
-// What is not looked at where ranks race.
 std::string trust_line(const Json& rows) {
   if (std::none_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("ranks"); }))
     return "";
-  return "Providers of collectives are trusted: their values are compared once and their times are "
-         "their own. `fk-host bench CANDIDATE` judges every call of every rank.\n";
+  return "Providers of collectives are trusted: values are compared once, and each provider "
+         "reports its own times. `fk-host bench CANDIDATE` judges every call of every rank.\n";
 }
 
 bool names_plugin(const std::string& word, const PluginSet& plugin_set) {
@@ -249,7 +248,6 @@ bool names_plugin(const std::string& word, const PluginSet& plugin_set) {
   return has(plugin_set.candidates) || has(plugin_set.baselines);
 }
 
-// What is measured; Error for a name that is not there.
 std::vector<std::string> choose_ops(const BenchArguments& a, const Catalog& catalog,
                                     std::string& origin) {
   std::vector<std::string> ops, cases;
@@ -277,10 +275,9 @@ std::vector<std::string> choose_ops(const BenchArguments& a, const Catalog& cata
   return ops;
 }
 
-// With how many ranks the cases of an op are measured.
 std::vector<int> ranks_for(const BenchArguments& a, const Catalog& catalog, const std::string& op) {
   const Contract& contract = catalog.at(op);
-  // Read here as well: a folder that is damaged is no fault of a provider's.
+  // Also read here, so that a damaged folder is not blamed on a provider.
   auto cases = a.captured.empty() ? contract.cases : Captured::open(a.captured, catalog).cases(op);
   if (!contract.comm()) return {1};
   const auto& wanted = a.options.cases;
@@ -337,8 +334,7 @@ int judge(const BenchArguments& a, const BenchRequest& request) {
   fail("--no-graph", "a verdict's `timings` have both, with and without graphs", "bench OP");
 }
 
-// The file of a plugin that has its file's name, where no other file and no op has it: contracts
-// are not parsed and no other plugin is read for that.
+// The file of a plugin with its file's name. Nothing if another file or an op has that name.
 std::optional<std::filesystem::path> plugin_of_name(const std::string& name) {
   if (name.empty()) return std::nullopt;
   for (const auto& dir : paths::registry_dirs()) {
@@ -350,13 +346,12 @@ std::optional<std::filesystem::path> plugin_of_name(const std::string& name) {
   try {
     if (file && read_notes(*file).name != name) return std::nullopt;
   } catch (const Error&) {
-    return std::nullopt;  // who looks at all of them says why
+    return std::nullopt;  // the full search reports the reason
   }
   return file;
 }
 
-// What is found without a look at the contracts and at other plugins, because a question that was
-// asked before is answered at once: a file, a folder, or a plugin with its file's name.
+// Reads no contracts and no other plugins, so that a stored answer comes at once.
 std::optional<int> bench_at_once(const BenchArguments& a, bool as_json) {
   const bool path = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
   BenchRequest request = request_of(a, as_json);
@@ -459,8 +454,8 @@ int bench(const BenchArguments& asked, bool as_json) {
 std::function<int()> add_bench(const Options& app) {
   auto a = std::make_shared<BenchArguments>();
   app.add_option("WHAT", a->what,
-                 "an op (default: all of level 1), whose providers race, or a candidate (a .so, or "
-                 "its name), which is judged");
+                 "an op, to race its providers (default: all ops of level 1); or a candidate, to "
+                 "judge it: a .so, or its name");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   app.add_option("--provider", a->options.providers, "only these; the others race the first");
   app.add_option("--op", a->ops, "of a candidate, only these");
@@ -484,8 +479,8 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--case", a->options.cases, "only these");
   app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");
   app.add_option("--routing", a->routing,
-                 "where calls are told the experts of tokens: uniform, skewed (as published) or "
-                 "skewed:RATIO, beside uniform");
+                 "load of experts for ops with expert ids: uniform, skewed (as published) or "
+                 "skewed:RATIO. Skewed rows are shown beside uniform ones");
   app.add_option("--size", a->options.size, "full (the default), ci, smoke or range cases");
   app.add_flag("!--no-graph", a->options.graphs,
                "providers are called without CUDA graphs; a candidate's row has both");

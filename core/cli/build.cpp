@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host build NAME|DIR: one folder of sources -> one plugin, with exactly the flags that the lint
-// expects.
+// fk-host build NAME|DIR: builds one plugin from a folder of sources, with exactly the flags that
+// the lint expects.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uintmax_t kRoom = uintmax_t{1} << 16;  // less than any object has
+constexpr uintmax_t kRoom = uintmax_t{1} << 16;  // less than any object needs
 const char* const kElsewhere = "FK_CACHE names another folder";
 
 void make_dir(const fs::path& dir) {
@@ -33,7 +33,7 @@ void make_dir(const fs::path& dir) {
   if (code) fail_host(dir.string(), "cannot be made: " + code.message(), kElsewhere);
 }
 
-// What a compiler says of a disk that is full is none of its author's faults.
+// Error for a full disk, which a compiler would report as a fault of the sources.
 void need_room(const fs::path& dir) {
   std::error_code code;
   const auto room = fs::space(dir, code);
@@ -41,7 +41,7 @@ void need_room(const fs::path& dir) {
     fail_host(dir.string(), "its disk is full: nothing can be compiled", kElsewhere);
 }
 
-// The folder with fk/plugin.h: the tree's, or the installed one.
+// The folder with fk/plugin.h: the source tree's, or the installed one.
 fs::path include_dir() {
   const fs::path tree = paths::home() / "plugin_api";
   if (fs::exists(tree / "fk/plugin.h")) return tree;
@@ -51,7 +51,7 @@ fs::path include_dir() {
                     " nor in " + installed.string());
 }
 
-// Headers of all contracts, written where they differ from what is there.
+// Headers of all contracts. Only changed ones are written.
 fs::path header_dir() {
   const fs::path dir = paths::cache_dir() / "headers";
   make_dir(dir / "fk/ops");
@@ -91,14 +91,14 @@ Sources sources_of(const fs::path& dir) {
   return out;
 }
 
-// How to name the folder to `fk-host build`.
+// The folder's name for `fk-host build`.
 std::string build_name(const fs::path& dir) {
   std::error_code none;
   const bool known = fs::equivalent(dir.parent_path(), paths::candidates_dir(), none);
   return known ? dir.filename().string() : dir.string();
 }
 
-// nvcc by the environment, on the PATH, or where the toolkit is installed by default.
+// nvcc from the environment, the PATH, or the toolkit's default place.
 std::string nvcc() {
   const std::string named = environment("NVCC", "");
   if (!named.empty()) return named;
@@ -174,7 +174,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       fs::remove_all(dir, ignored);
     }
   } cleanup{work};
-  // Sources are named from their folder on: so are they in what the compiler says.
+  // Sources are named relative to their folder, also in the compiler's output.
   const Workshop workshop{{dir, includes[0], includes[1]}, work, dir};
   bool cuda = false;
   std::vector<std::string> objects;
@@ -222,7 +222,7 @@ std::string stale_build(const fs::path& plugin) {
            "): This report is about the old sources. `fk-host build " + build_name(dir) +
            "` compiles these, or says why it cannot";
   } catch (const std::exception&) {
-    return "";  // who runs it says what is wrong with it
+    return "";  // the caller of the plugin reports its fault
   }
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host capture SCENARIO: cases for check and bench from what a whole model's nodes are called
-// with.
+// fk-host capture SCENARIO: records inputs of a whole model's nodes as cases for check and bench.
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks that the broker (core/judge/judge.cpp) gives to the processes of a judged bench: the
-// oracle's tasks and those of a runner. Cases stay open between tasks.
+// Tasks of a judged bench that the controller (core/judge/judge.cpp) gives to its processes: the
+// oracle's tasks and a worker's. Cases stay open between tasks.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,14 +25,14 @@
 namespace fk {
 namespace {
 
-// Those that are open, by name.
+// Open devices, by name.
 std::map<std::string, Device*>& known_devices() {
   static auto* known = new std::map<std::string, Device*>;  // ended with the process
   return *known;
 }
 
-// That of a rank, where the first one's is what was asked for: of one of the ranks in a runner, of
-// all of them in the oracle.
+// The device of a rank; the request names the first rank's. A worker asks for one rank, the oracle
+// for all.
 Device& shared_device(const Json& arguments, int local_rank) {
   auto& known = known_devices();
   const std::string name = device_of_rank(arguments.at("device").get<std::string>(), local_rank);
@@ -45,7 +45,7 @@ Device& shared_device(const Json& arguments, int local_rank) {
   return *device;
 }
 
-// One for all cases of a device: the memory by which it flushes a cache is more than they have.
+// One stopwatch for all cases of a device: its memory for the flush is larger than theirs.
 Stopwatch& shared_stopwatch(Device& device) {
   static auto* all = new std::map<Device*, std::unique_ptr<Stopwatch>>;  // ended with the process
   auto& watch = (*all)[&device];
@@ -59,7 +59,7 @@ bool any_device_lost() {
                      [](const auto& one) { return one.second && one.second->lost(); });
 }
 
-// Of the ranks, which make it together; null where there is one.
+// The ranks' communicator, which all ranks make together; null: one rank.
 Communicator* shared_comm(const Json& arguments, const TaskServices& services) {
   static auto* comm = new std::shared_ptr<Communicator>(
       services.communicator(shared_device(arguments, services.local_rank)));
@@ -85,7 +85,7 @@ Open<CandidateServer>& candidate_servers() {
   return *open;
 }
 
-// All ranks together, whatever has failed before. Nobody may use a symmetric buffer after this.
+// All ranks call this together, after any failure. Symmetric buffers are invalid afterwards.
 void begin_anew(Communicator& comm) {
   candidate_servers().cases.clear();
   comm.settle();
@@ -93,7 +93,7 @@ void begin_anew(Communicator& comm) {
 
 // ---- the oracle ----
 
-// No more than one a second: of small cases there are thousands of steps.
+// At most one message per second: small cases have thousands of steps.
 std::function<void()> signs_of_life(const TaskServices& services, const std::string& stage) {
   return [&services, stage, last = now_seconds()]() mutable {
     if (now_seconds() - last < 1) return;
@@ -114,16 +114,16 @@ Json case_open(const Json& a, const TaskServices& services) {
   const Device& device = *options.devices[0];
   options.plugins = &services.plugins;
   options.threads = a.at("threads").get<int>();
-  // What the CPU does for a GPU's cases is not on any clock.
+  // The CPU's work for a GPU's cases is not timed.
   if (!device.host_memory())
     options.threads =
         std::max(options.threads, static_cast<int>(std::thread::hardware_concurrency()));
-  // The size is what a range case asks about.
+  // A range case tests the size only.
   options.seconds = range ? 0 : a.at("seconds").get<double>();
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = range ? 0 : a.at("call_s").get<double>();
-  // Where nobody is timed no content is kept. One content asks about a size; of ranks another shows
-  // what they have left for each other.
+  // A case without times needs no held-back contents. One content tests a size. Ranks need a second
+  // one, which shows data left for each other.
   if (options.call_s == 0) options.contents_least = range && ranks == 1 ? 1 : 2;
   if (!a.at("every_family").get<bool>()) options.families_s = options.seconds;
   const std::string stage = contract.op + ": contents and answers";
@@ -196,25 +196,25 @@ Json case_mutants(const Json& a, const TaskServices&) {
 }
 FK_TASK(case_mutants, case_mutants);
 
-// A copy of as many bytes as a call moves, on the first rank's device, where nobody works now.
+// A copy of as many bytes as a call moves, on the idle device of the first rank.
 Json case_copy(const Json& a, const TaskServices&) {
   OracleServer& case_run = oracle_servers().at(a);
   try {
     return {{"seconds", case_run.copy_s(a.at("calls").get<int>(), a.at("threads").get<int>())}};
-  } catch (const Error&) {  // a device may have no memory for that; then nothing is beside it
+  } catch (const Error&) {  // without memory for the copy, there is no comparison
     return {{"seconds", 0}};
   }
 }
 FK_TASK(case_copy, case_copy);
 
-// Right behind an answer on a device, for which the sign is given.
+// Waits for the sign of an answer, then for a turn on the device.
 Json case_turn(const Json& a, const TaskServices& services) {
   oracle_servers().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>(), services.await_sign);
   return Json::object();
 }
 FK_TASK(case_turn, case_turn);
 
-// Of the sets by their place in the list, those of which there is something to say.
+// Findings by the set's place in the list; only sets with a finding.
 Json case_look(const Json& a, const TaskServices& services) {
   Json out = Json::array();
   const auto all =
@@ -245,8 +245,8 @@ Json case_look(const Json& a, const TaskServices& services) {
 }
 FK_TASK(case_look, case_look);
 
-// How long the device takes for next to nothing, in seconds, as its other processes let it. Who has
-// the device keeps it for a while: between two looks there is time for another process to get it.
+// Seconds that the device takes for a tiny piece of work beside other processes. A process keeps
+// the device for a while, so there is a pause between two measurements.
 double idle_wait_s(Device& device) {
   constexpr int64_t kLittle = int64_t{1} << 16;
   constexpr auto kMeanwhile = std::chrono::milliseconds(1);
@@ -255,14 +255,15 @@ double idle_wait_s(Device& device) {
   for (int i = 0; i < 3; ++i) {
     std::this_thread::sleep_for(kMeanwhile);
     const double start = now_seconds();
-    device.fill_bits(little.data(), kLittle, true);  // by a kernel, which has to have its turn
+    // by a kernel, which needs a turn on the device
+    device.fill_bits(little.data(), kLittle, true);
     device.synchronize();
     all.push_back(now_seconds() - start);
   }
   return quantile(std::move(all), 0.5);
 }
 
-// Of the ranks' devices that on which it takes longest; of a rank its own.
+// The longest wait over the ranks' devices; for one rank, its own device's.
 Json case_idle(const Json& a, const TaskServices& services) {
   const int ranks = a.value("ranks", 0);
   double most = ranks ? 0 : idle_wait_s(shared_device(a, services.local_rank));
@@ -279,7 +280,7 @@ Json case_close(const Json& a, const TaskServices& services) {
 }
 FK_TASK(case_close, case_close);
 
-// Any side, before there is anything to do.
+// For each side, before other tasks.
 Json case_enter(const Json& a, const TaskServices& services) {
   shared_comm(a, services);
   Device& device = shared_device(a, services.local_rank);
@@ -288,13 +289,13 @@ Json case_enter(const Json& a, const TaskServices& services) {
 }
 FK_TASK(case_enter, case_enter);
 
-// ---- who is judged ----
+// ---- the candidate and the baseline ----
 
-// What the plugin says becomes an answer: the process lives on. Other ranks need not wait for one
-// that has failed; who failed because another one had says so. Of a device that is lost to this
-// process the broker hears, because nothing that it asks from now on has an answer. Of several
-// ranks such a process fails as a whole: stopped until its next question, as who has answered is,
-// it would keep the others' kernels from a device that they share.
+// Turns a plugin's error into an answer, so that the process lives on. Other ranks need not wait
+// for a rank that has failed; a rank that failed only because of another one says so. The answer
+// also says when this process has lost the device, because all later requests would fail. With
+// several ranks such a process ends: stopped until its next request, it would keep other ranks'
+// kernels from a shared device.
 template <class Body>
 Json answered(const Json& arguments, const TaskServices& services, const Body& body) {
   Communicator* const comm = shared_comm(arguments, services);
@@ -347,7 +348,7 @@ Json case_begin(const Json& a, const TaskServices& services) {
     Device& device = shared_device(a, services.local_rank);
     const Provider& provider = provider_of(a, asked, device, services);
     services.stage("supports, create or prepare");
-    // Who refuses does so before memory is mapped, which takes longer.
+    // A refusal comes before memory is mapped, which takes longer.
     if (provider.trust != Trust::candidate) need_support(provider, device, asked, comm);
     const auto given = std::exchange(fds, {});
     auto case_run = std::make_unique<CandidateServer>(provider, services.plugins, device,
@@ -399,7 +400,7 @@ Json case_calls(const Json& a, const TaskServices& services) {
 }
 FK_TASK(case_calls, case_calls);
 
-// What `check` asks beside values, of one small case in memory of this process.
+// Tests the rules of `check` beyond values on one small case, in memory of this process.
 Json case_conformance(const Json& a, const TaskServices& services) {
   adopt_orphans();
   const auto op = a.at("op").get<std::string>(), plugin = a.at("plugin").get<std::string>();
@@ -411,9 +412,8 @@ Json case_conformance(const Json& a, const TaskServices& services) {
   options.seed = a.at("seed").get<uint64_t>();
   options.plugins = &services.plugins;
   options.comm = comm;
-  // On a GPU they look at free memory, which the oracle's and the baseline's processes use as well,
-  // and at a stream that stands still, which takes longer than other parts of a verdict: `check`
-  // has the device for itself.
+  // Off on a GPU. The rules test free memory, which oracle and baseline use too, and a held stream,
+  // which takes longer than other parts of a verdict. `check` has the device for itself.
   options.conformance = options.device->host_memory();
   if (comm) begin_anew(*comm);
   options.on_step = [&](const CheckRow& row, const std::string& step) {

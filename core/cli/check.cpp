@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host check PLUGIN: lint, then every op of a plugin against its contract and the reference
-// provider, in a runner process: a crash or a hang is a row, and the rest goes on in a new one.
+// fk-host check PLUGIN: the lint, then each op against its contract and the reference provider, in
+// a worker process. A crash or hang is a row, and the rest continues in a new process.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -33,10 +33,10 @@ namespace {
 struct CheckArguments {
   std::string plugin, json, captured, device = "cpu";
   std::vector<std::string> ops;       // empty: all
-  std::vector<std::string> families;  // as of CheckOptions
+  std::vector<std::string> families;  // as in CheckOptions
   CheckOptions options;
   double patience_s = 20;
-  int ranks = 0;  // of the cases; 0: any
+  int ranks = 0;  // ranks of the cases; 0: any
   bool verbose = false, sandbox = true;
 };
 
@@ -48,7 +48,7 @@ bool is_wanted(const CheckArguments& a, const std::string& op) {
 
 class Checker {
  public:
-  // `captured`: the cases that alone are checked; null: the contracts'.
+  // `captured`: check only these cases; null: the contracts'.
   Checker(const CheckArguments& a, const FoundPlugin& found, const PluginSet& plugin_set,
           const Captured* captured)
       : a_(a), found_(found), plugin_set_(plugin_set), captured_(captured) {}
@@ -82,7 +82,7 @@ class Checker {
       fail("--op", plugin_name(found_) + " has no op `" + wanted + "`", did_you_mean(wanted, ops));
   }
 
-  // Of the size that was asked for; none of an op that nobody knows.
+  // Cases of the requested size; empty for an unknown op.
   std::vector<std::string> case_names(const std::string& op, const Catalog& catalog) const {
     if (captured_) return captured_->case_names(op);
     std::vector<std::string> out;
@@ -124,7 +124,7 @@ class Checker {
 
   void check(const std::string& op, const Catalog& catalog) {
     const auto& contract = catalog.at(op);
-    // Read here as well: a folder that is damaged is no fault of the plugin's.
+    // Also read here, so that a damaged folder is not blamed on the plugin.
     const auto all =
         ranks_of(contract, captured_ ? captured_->cases(op) : contract.cases, a_.options.size);
     if (a_.ranks && !a_.ops.empty() && std::find(all.begin(), all.end(), a_.ranks) == all.end()) {
@@ -137,28 +137,28 @@ class Checker {
       if (!a_.ranks || ranks == a_.ranks) check_with(op, ranks);
   }
 
-  // What one op keeps is not to be the next one's.
+  // True when a process holds much memory, which must not count against the next op.
   bool has_grown(const RankGroup& runner) const {
     return a_.device == "cpu" && !runner.failed() && runner.held_bytes() > kPrivateMost / 8;
   }
 
-  // Processes that have loaded the plugin, or not: the last op's, if they found nothing to say of
-  // it that could be the next one's misfortune. Ranks meet once.
+  // Processes for this number of ranks. The last op's are reused if they found no fault that could
+  // affect the next op. Ranks meet only once.
   RankGroup& runners(int ranks) {
     if (runner_ && ranks == 1 && runner_->size() == 1 && !spoilt_) return *runner_;
     runner_.reset();
     turn_.reset();
-    // Some rules look at all of a device's memory, others at when its work is done.
+    // Some rules measure the device's free memory, others the end of its work.
     turn_ = wait_for_device(devices_of_ranks(a_.device, ranks), DeviceLock::Use::measures);
     Runner::Options options;
     options.name = "check of " + plugin_name(found_);
     options.device = a_.device;
     options.sandbox = a_.sandbox;
     if (!a_.captured.empty()) options.read = {a_.captured};
-    // A case of real size on a GPU is a few minutes at most, mostly of the oracle.
+    // A case of real size on a GPU takes a few minutes at most, mostly for the oracle.
     const bool large = a_.options.size == "full" && a_.device != "cpu";
     options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;
-    // What a driver maps is not the plugin's.
+    // On a GPU, a driver's mappings would count.
     if (a_.device == "cpu") options.private_bytes_max = kPrivateMost;
     runner_.emplace(options, ranks);
     std::vector<PluginFile> files;
@@ -172,8 +172,8 @@ class Checker {
     return *runner_;
   }
 
-  // Without what says which answers are right nothing would be judged, which is nobody's PASS. One
-  // for another device may be missing.
+  // Error without a reference: nothing would be judged, which is no PASS. A reference for another
+  // device may be missing.
   void need_reference(const std::vector<PluginFile>& files) const {
     std::string why;
     for (size_t i = 0; i + 1 < files.size(); ++i) {
@@ -220,9 +220,9 @@ class Checker {
     }
   }
 
-  // One row per case and variant, with the worst that a rank has to say: every rank's result
-  // counts. Who only tells of another's failure is heard last, and what one rank cannot tell from a
-  // null candidate another one may. Answers whether an answer was wrong or a rule broken.
+  // One row per case and variant, with the worst result of all ranks. A row that only echoes
+  // another rank's failure counts least. A case that is untestable on one rank may be testable on
+  // another. True when an answer was wrong or a rule was broken.
   bool merge(const std::vector<ToldRows>& ranks) {
     const auto badness = [](const Json& row) {
       static const std::vector<std::string> order = {"untestable", "ok",    "unsupported",
@@ -272,8 +272,8 @@ void need_common(const FoundPlugin& found, const std::vector<std::string>& captu
        "it has " + join(captured, ", "));
 }
 
-// Of smoke cases, whatever the size: larger ones take minutes. Not of a baseline, nor without the
-// sandbox: what may write to this process has no need to lie to it.
+// Judges smoke cases again; larger ones take minutes. Not for a baseline, and not without the
+// sandbox: a plugin that can write to this process could change the result anyway.
 std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin& found,
                                      const std::vector<Json>& rows) {
   if (found.trust != Trust::candidate || !a.sandbox) return std::nullopt;
@@ -286,7 +286,7 @@ std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin&
   policy.ops = a.ops;
   if (a.options.size == policy.size) policy.cases = a.options.only_cases;
   policy.patience_s = a.patience_s;
-  // What takes larger cases may refuse all that are judged, some of which have the same names.
+  // A plugin for larger cases may refuse the judged ones, some of which have the same names.
   const bool same = !a.captured.empty() || a.options.size == policy.size;
   return second_look(question, same ? rows : std::vector<Json>{});
 }
@@ -316,7 +316,7 @@ int run(CheckArguments a, bool as_json) {
                                  captured ? &*captured : nullptr);
   const std::vector<Json> rows = checker->run(catalog);
   const std::vector<Protection> protections = checker->protections();
-  checker.reset();  // its processes, and its turn on the device
+  checker.reset();  // ends its processes, and its lock on the device
   bool good = true, any = false, judged = false;
   for (const auto& row : rows) {
     const std::string status = text_of(row, "status");
@@ -387,8 +387,8 @@ std::function<int()> add_check(const Options& app) {
                  "cases of this folder, in place of the contract's (fk-host capture)");
   app.add_option("--ranks", a->ranks, "only cases with this number of ranks").positive();
   app.add_flag("--quick", a->options.quick,
-               "the cases as they are written, or in bf16 where float32 is refused, in no other "
-               "layouts and inputs");
+               "cases as written, without variants of layout and inputs; bf16 if the plugin "
+               "refuses float32");
   app.add_option("--family", a->families,
                  "of inputs, only these and ordinary; else two of a smoke case, all of larger ones")
       .one_at_a_time();
@@ -404,7 +404,7 @@ std::function<int()> add_check(const Options& app) {
       app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
           .value_optional();
   return [a, seed, json] {
-    // Short, because somebody may have to type it.
+    // Short, because a user may have to type it.
     if (!seed.given()) a->options.seed = Secret::draw().seed("check") >> 32;
     return run(*a, json.given());
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `check` asks of a runner: the cases of an op, and the smallest of all before a run.
+// Tasks of `check` for a worker: the cases of an op, and a smoke check before a run.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -16,8 +16,7 @@
 namespace fk {
 namespace {
 
-// What a plugin may use beside the host: two threads on the CPU, all that are there on a GPU, where
-// the host makes the inputs of large cases.
+// Threads for a plugin: two on the CPU. On a GPU all threads, because the host makes large inputs.
 int threads_beside(const Device& device) {
   return device.host_memory() ? 2
                               : static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
@@ -68,7 +67,7 @@ Json check_op(const Json& arguments, const TaskServices& services) {
 }
 FK_TASK(check_op, check_op);
 
-// Before a candidate's whole-model run: its smallest cases as they are written.
+// Before a candidate's whole-model run: checks its smallest cases as written.
 Json smoke_check(const Json& arguments, const TaskServices& services) {
   CheckOptions options;
   const auto device = open_device(arguments.at("device").get<std::string>());

@@ -45,7 +45,7 @@ void print_rows(const std::vector<Json>& rows, bool verbose) {
                text_of(row, "rule"), excerpt(text_of(row, "text"), 300)});
     }
   }
-  // An op that takes no case at all: its first reason is what the author needs.
+  // For an op that refuses all cases, the author needs the first reason.
   for (const auto& op : order) {
     if (counts[op]["ok"] || counts[op]["wrong"] || counts[op]["violation"] || verbose) continue;
     for (const auto& row : rows) {

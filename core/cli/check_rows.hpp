@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of `check`, as messages and for people.
+// Rows of `check`, as JSON and as text.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@ namespace fk {
 
 Json row_json(const CheckRow& row);
 
-// A field of a row; empty where it has none.
+// A text field of a row; empty: absent.
 std::string text_of(const Json& row, const char* key);
 
-// One line per op where all is well, every bad row in full.
+// Prints one line per op without faults, and each bad row in full.
 void print_rows(const std::vector<Json>& rows, bool verbose);
 
 }  // namespace fk

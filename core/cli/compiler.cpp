@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr rlim_t kMemory = rlim_t{16} << 30, kFile = rlim_t{2} << 30;
 
-// Where a compiler that is installed elsewhere has its parts: the folder above its own, unless what
-// is the host's own lies there as well.
+// Folders of a compiler outside of the system's: the folder above its own, unless the host's own
+// files are there too.
 void add_installation(const std::string& program, std::vector<fs::path>& out) {
   std::error_code none;
   std::vector<std::string> folders = {""};
@@ -67,14 +67,14 @@ void limit(__rlimit_resource_t what, rlim_t most) {
   (void)::setrlimit(what, &now);
 }
 
-// In the child, before the program is there. What the kernel does not offer is left out.
+// Confines the child before it starts the program, as far as the kernel supports it.
 void confine(const std::vector<fs::path>& programs, const Workshop& workshop) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(workshop.seconds) + 1);
   limit(RLIMIT_AS, kMemory);
   limit(RLIMIT_FSIZE, kFile);
   ::setenv("TMPDIR", workshop.made.c_str(), 1);
-  ::setenv("CCACHE_DISABLE", "1", 1);  // it keeps what it has seen elsewhere
+  ::setenv("CCACHE_DISABLE", "1", 1);  // it stores files elsewhere
   std::vector<fs::path> read = workshop.read;
   for (const char* path : {"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm",
                            "/sys/devices/system", "/etc/ld.so.cache", "/dev/urandom"})
@@ -83,8 +83,8 @@ void confine(const std::vector<fs::path>& programs, const Workshop& workshop) {
   landlock.enforce();
 }
 
-// A signal that ends this program ends the group of what it has started first: a compiler's own
-// programs do not hear of a terminal's, nor of its end. One at a time.
+// A signal that ends this process first ends the process group of the compiler. The compiler's own
+// children do not get the terminal's signals, nor notice this end. One object at a time.
 class EndedWithUs {
  public:
   explicit EndedWithUs(pid_t group) {
@@ -113,9 +113,8 @@ class EndedWithUs {
   }
 };
 
-// What comes out of a descriptor, which is closed; false when the time is over before. More than
-// anybody reads is not kept: the memory is this process's, and sources may make a compiler talk
-// without end.
+// Reads a descriptor to its end and closes it. False when the time is over first. Keeps a limited
+// amount, because sources can make a compiler print without end.
 bool read_all(int fd, double seconds, std::string& out) {
   constexpr size_t kSaidMost = size_t{4} << 20;
   const double end = now_seconds() + seconds;
@@ -158,7 +157,7 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
     ::_exit(127);
   }
   if (said) {
-    ::setpgid(child, child);  // whichever of the two comes first
+    ::setpgid(child, child);  // parent and child both do this; either may be first
     const EndedWithUs ended(child);
     ::close(ends[1]);
     if (!read_all(ends[0], workshop.seconds, *said)) {
@@ -175,9 +174,10 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
 namespace {
 
 constexpr size_t kWordsMost = 16 << 10;
-constexpr int kPlaceLines = 40;  // in which one looks for what led to an error
+constexpr int kPlaceLines = 40;  // lines to search for the cause of an error
 
-// Not what a compiler shows of a source, which has a bar in front, nor names with the word in them.
+// True for a message of a compiler. False for an excerpt of a source (with a bar in front), and for
+// names that contain the word.
 bool complains(const std::string& line) {
   const size_t bar = line.find_first_not_of(" 0123456789");
   if (bar != std::string::npos && line[bar] == '|') return false;
@@ -189,7 +189,7 @@ bool complains(const std::string& line) {
          (line.find(" error") != std::string::npos || line.find(" fatal") != std::string::npos);
 }
 
-// "norm.cpp:12" or "norm.cu(12)" where the line is of a file that was named relatively.
+// "norm.cpp:12" or "norm.cu(12)" for a line about a relative file name.
 std::string own_place(const std::string& line) {
   constexpr std::string_view kFrom = "from ";
   const size_t from = line.find(kFrom);
@@ -227,8 +227,8 @@ std::string next_of_error(const std::string& said) {
     return "Define what is missing, in a source of the folder; plugins link the C and C++ "
            "libraries and the CUDA runtime alone.";
   if (has("plugin.hpp"))
-    return "The ABI calls a function of the class otherwise than it is declared: `fk-host show OP` "
-           "prints the class with its parameters.";
+    return "A function of the class has the wrong parameters. `fk-host show OP` prints the class "
+           "with the right ones.";
   if (has("No such file") || has("Permission denied"))
     return "A source may include the folder's own files, fk/ops/OP.h, fk/cpp/*.hpp and the "
            "system's headers.";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host graph SCENARIO: the recorded graph of a phase as DOT or Mermaid, expanded down to a
-// level, with the provider of each node as a run would choose it: a runner process is asked. Edges
-// are buffers: from the node that last wrote one to the nodes that read it.
+// fk-host graph SCENARIO: prints the recorded graph of a phase as DOT or Mermaid, expanded to a
+// level. A worker process chooses each node's provider as a run would. Edges are buffers: from the
+// last writer to its readers.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -34,7 +34,7 @@ Graph record(const Model& model, const Catalog& catalog, const std::string& phas
   return builder.finish();
 }
 
-// ---- in the runner ----
+// ---- in the worker ----
 
 Json choose_providers(const Json& arguments, const TaskServices& services) {
   SessionSpec spec = session_spec_from(arguments.at("spec"));
@@ -55,9 +55,9 @@ Json choose_providers(const Json& arguments, const TaskServices& services) {
 }
 FK_TASK(graph_providers, choose_providers);
 
-// ---- in the broker ----
+// ---- in the controller ----
 
-// By path and op: who runs it. Empty when the runner failed; then why is on the standard error.
+// Provider by path and op. Empty when the worker failed; then stderr has the reason.
 using Providers = std::map<std::pair<std::string, std::string>, std::string>;
 
 Providers ask_providers(const Scenario& scenario, const std::string& phase,
@@ -97,7 +97,7 @@ Providers ask_providers(const Scenario& scenario, const std::string& phase,
   return out;
 }
 
-// Calls at or below a level. What a provider takes whole stays whole: that is what runs.
+// Calls at or below a level. A call that a provider takes whole stays whole, as in a run.
 void flatten(const Catalog& catalog, const Providers& providers, Graph& graph,
              const std::vector<Call>& calls, int level, std::vector<Call>& out) {
   for (const auto& call : calls) {
@@ -119,7 +119,7 @@ std::string provider_of(const Providers& providers, const Call& call) {
   return find_expansion(call.contract->op) ? "expanded" : "nobody";
 }
 
-// Text of a plugin or a path inside a quoted label of either format.
+// Escapes a plugin's text or a path for a quoted label of either format.
 std::string label_text(const std::string& text) {
   std::string out;
   for (const char c : text)
@@ -129,7 +129,7 @@ std::string label_text(const std::string& text) {
 
 struct Edges {
   std::vector<std::pair<int, int>> list;
-  std::map<int, std::string> inputs;  // node -> graph inputs it reads
+  std::map<int, std::string> inputs;  // node -> graph inputs that it reads
 };
 
 Edges connect(const Graph& graph, const std::vector<Call>& calls) {
@@ -201,7 +201,7 @@ int draw(const GraphArguments& a) {
   return kExitOk;
 }
 
-// As a run does: a GPU where there is one.
+// The device of a run: a GPU if there is one.
 std::string default_device() {
   for (const auto& name : device_names())
     if (starts_with(name, "cuda")) return name;
@@ -220,7 +220,7 @@ std::function<int()> add_graph(const Options& app) {
   return [a] {
     const auto names = device_names();
     if (a->device.empty()) a->device = default_device();
-    // Says why there is no such device; "cuda" alone is another name of the first.
+    // Reports a missing device. "cuda" is another name of the first GPU.
     if (std::find(names.begin(), names.end(), a->device) == names.end()) open_device(a->device);
     return draw(*a);
   };

@@ -41,7 +41,7 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
   try {
     candidate.note = read_notes(question.candidate);
     candidate.note.hash =
-        sha256_file(question.candidate);  // that these notes are those of what runs
+        sha256_file(question.candidate);  // so that the notes must belong to the file that runs
   } catch (const Error& error) {
     Verdict none;
     none.candidate.sha256 = question.candidate_hash;
@@ -99,7 +99,7 @@ int bench_candidate(const BenchRequest& request) {
     if (!request.receipt.empty())
       print_json(found.receipt, request.receipt);
     else if (!request.answer.store)
-      found.verdict.receipt.clear();  // nobody could find it
+      found.verdict.receipt.clear();  // the receipt is not stored
   } else {
     found.verdict = ask(request.question, the_judge(Seeds::these, progress->listener()),
                         Secret::from_hex(request.secret, "--secret"), request.answer.host_version);
@@ -109,7 +109,7 @@ int bench_candidate(const BenchRequest& request) {
     constexpr double kPatience = 300;
     found.verdict.profile = profile_of(request.question, found.verdict, kPatience);
   }
-  // Of the sources as they are now, so it is no part of what is stored.
+  // Compared with the sources as they are now, so it is not stored.
   found.verdict.stale = stale_build(request.question.candidate);
   if (request.as_json && !found.verdict.stale.empty()) found.notes.push_back(found.verdict.stale);
   for (const auto& note : found.notes)

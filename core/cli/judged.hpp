@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A question put to the judge (core/judge), for the verbs that do so: bench and replay.
+// Questions to the judge (core/judge), for the verbs bench and replay.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -13,38 +13,37 @@ namespace fk {
 class JudgePool;
 struct PluginSet;
 
-// Callbacks that report progress while a question is judged. Either may be empty.
+// Progress callbacks of a judgement. Each may be empty.
 struct JudgeProgress {
-  std::function<void(const std::string& what)> step;   // that begins
-  std::function<void(const std::string& what)> ended;  // a case, with what came of it
+  std::function<void(const std::string& what)> step;   // the step that begins
+  std::function<void(const std::string& what)> ended;  // a case that ended, with its result
 };
 
-// Error when the question is wrong: an unknown case. Seeds come from `secret`; null: from the
-// room's.
+// Judges in this process. Error when the question is wrong (an unknown case). Seeds come from
+// `secret`; null: from the pool's.
 Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
                        const PluginSet& plugin_set, JudgePool& room, const JudgeProgress& progress);
 
-// Asks the server of the device (server.hpp) where there is one; else finds plugins and contracts
-// and judges here. With Seeds::any the server may take a secret for which contents are ready; the
-// verdict tells which.
+// A function that asks the device's server (server.hpp), or judges here without a server. With
+// Seeds::any, the server may choose a secret with ready contents; the verdict names it.
 enum class Seeds { these, any };
 AskJudge the_judge(Seeds seeds, JudgeProgress progress = {});
 
 struct BenchRequest {
   Question question;
   AnswerOptions answer;
-  std::string secret;    // the seeds of an earlier verdict: nothing is looked up or kept
-  std::string receipt;   // a file to write the receipt to; empty: none
-  bool profile = false;  // Nsight Compute afterwards, where it is
+  std::string secret;    // seeds of an earlier verdict; nothing is looked up or stored
+  std::string receipt;   // file for the receipt; empty: none
+  bool profile = false;  // runs Nsight Compute afterwards, if installed
   bool as_json = false;
-  std::string json;  // as for print_json
+  std::string json;  // file, as for print_json()
 };
 
-// Answers, prints, and returns the exit code.
+// Answers and prints. Returns the exit code.
 int bench_candidate(const BenchRequest& request);
 
-// Builds the folder and puts the library into the question; where that fails prints a verdict with
-// the compiler's words and returns false.
+// Builds the folder and puts the library into the question. After a failure, prints a verdict with
+// the compiler's output and returns false.
 bool build_for_bench(const std::filesystem::path& folder, BenchRequest& request);
 
 }  // namespace fk

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host list ops|models|plugins|workloads|devices: what is here, and what is not and why.
+// fk-host list ops|models|plugins|workloads|devices: prints the available ones, and reasons for
+// missing ones.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -25,7 +26,7 @@ namespace {
 
 struct Column {
   std::string key, heading;
-  size_t width = 0;  // of the table's cell, 0: as long as it is; JSON has everything
+  size_t width = 0;  // of the table's cell; 0: no limit. JSON has the full text
 };
 struct Listing {
   std::vector<Column> columns;
@@ -154,15 +155,15 @@ Listing list_devices() {
     std::unique_ptr<Device> device;
     try {
       device = open_device(name);
-    } catch (const Error& e) {  // another kind of GPU than the kernels are for
+    } catch (const Error& e) {  // the kernels are for another kind of GPU
       out.notes.push_back(e.what());
       continue;
     }
     out.rows.push_back({name, device->name(), device->cpu_threads()});
     if (!device->host_memory() && !peaks_of(device->name()))
       out.notes.push_back(name +
-                          ": no file of registry/devices names it: there is no roofline, and "
-                          "providers are asked by name");
+                          ": no file in registry/devices describes it. There is no roofline, and "
+                          "providers are tried in the order of their names");
   }
   const auto gpu = [](const auto& row) {
     return starts_with(row[0].template get<std::string>(), "cuda");
@@ -178,7 +179,7 @@ Listing list_devices() {
   return out;
 }
 
-// Counts of every op of a model at every level: the recorded calls, and what they expand to.
+// Counts the ops of a model at all levels: recorded calls and their expansions.
 void count_calls(const Catalog& catalog, const Graph& graph, const std::vector<Call>& calls,
                  std::map<std::string, int>& counts) {
   for (const auto& call : calls) {
@@ -235,7 +236,7 @@ std::string cell(const Json& value, const Column& column) {
     text = value.is_string() ? value.get<std::string>() : value.dump();
   if (column.key == "level") text = "L" + text;
   if (column.width == 0 || text.size() <= column.width) return text;
-  // Of a list that is too long its length says more than its beginning.
+  // For a list that is too long, its length says more than its beginning.
   return value.is_array() ? std::to_string(value.size()) : excerpt(text, column.width);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host: finds the verb, parses its options, runs it, and turns what it throws into one line on
-// stderr and an exit code.
+// fk-host: finds the verb, parses its options and runs it. An exception becomes one line on stderr
+// and an exit code.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -23,12 +23,12 @@ std::vector<Verb>& registered() {
 }
 
 int refuse(const std::string& text, int code) {
-  constexpr size_t kMost = 4000;  // bytes; names of files are in it, and those hold anything
+  constexpr size_t kMost = 4000;  // bytes; the text may contain names of files, and so anything
   std::fprintf(stderr, "fk-host: %s\n", excerpt(text, kMost).c_str());
   return code;
 }
 
-// CLI11 would name neither the word nor its neighbours.
+// CLI11 would name neither the word nor similar ones.
 std::string unknown_verb(int argc, char** argv, const std::vector<Verb>& known) {
   if (argc < 2 || argv[1][0] == '-') return {};
   std::vector<std::string> names;
@@ -42,9 +42,9 @@ std::string unknown_verb(int argc, char** argv, const std::vector<Verb>& known) 
 
 int main_of(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // `fk-host list | head` ends by a failed write, not by a signal
-  std::signal(SIGXFSZ, SIG_IGN);  // and so does a file beyond `ulimit -f`
+  std::signal(SIGXFSZ, SIG_IGN);  // also for a file beyond `ulimit -f`
   const auto known = verbs();
-  // A runner's streams are the plugins' as well. What it says is shown by the process that asks it.
+  // A worker's streams belong to its plugins too. The controller prints a worker's messages.
   const bool runner = std::any_of(known.begin(), known.end(), [&](const Verb& verb) {
     return verb.help.empty() && argc >= 2 && verb.name == argv[1];
   });
@@ -56,7 +56,7 @@ int main_of(int argc, char** argv) {
   app.require_subcommand(1);
   std::function<int()> action;
   for (const auto& verb : known) {
-    // Only the verb that was asked for declares its options: start-up stays short.
+    // Only the requested verb declares its options, which keeps the start short.
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.help.empty()) sub->group("");
     if (argc >= 2 && verb.name == argv[1]) action = verb.add(Options(*sub));

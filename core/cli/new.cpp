@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host new OP --name NAME: a folder in candidates/ that compiles as it is, and a page beside it.
+// fk-host new OP --name NAME: makes a folder in candidates/ that compiles as it is, with a README.
 #include <fmt/format.h>
 
 #include <cctype>
@@ -59,7 +59,7 @@ int make(const NewArguments& a) {
     fail("--lang", "`" + excerpt(a.language) + "` is not a language here", "c, cpp or cu");
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at(a.op);
-  // A run could not tell them apart.
+  // A run could not distinguish the two.
   for (const auto& baseline : PluginSet::find(catalog).baselines)
     if (plugin_name(baseline) == a.name)
       fail("--name", "`" + a.name + "` is a baseline", "choose another");
@@ -73,7 +73,7 @@ int make(const NewArguments& a) {
   try {
     write_file_atomic(file, made.text);
     write_file_atomic(dir / "README.md", page(contract, a, made.complete));
-  } catch (...) {  // half a candidate would only be in the way of the next attempt
+  } catch (...) {  // half a candidate would prevent the next attempt
     fs::remove_all(dir, code);
     throw;
   }

@@ -14,8 +14,8 @@ namespace fk {
 
 namespace {
 
-// What CLI11 would make another number of: -1 where there are none below nothing, one that has no
-// room, and NaN, which is neither positive nor is it not.
+// A text that CLI11 would misread: -1 for an unsigned type, a number that is too large, and NaN,
+// which passes range tests.
 template <class Number>
 std::string odd_number(const std::string& text) {
   const char* const all = text.data() + text.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a verb, without the headers of CLI11, which take longer to compile than any verb.
+// The options of a verb. Avoids the headers of CLI11, which compile slower than any verb.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,23 +11,23 @@ class Option;
 
 namespace fk {
 
-// One option that was declared. Cheap to copy; valid as long as the program parses and runs.
+// A declared option. Cheap to copy. Valid while the program parses and runs.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
   const Option& required() const;
-  // One value each time that it is given: what follows is not taken for another one.
+  // Takes one value per occurrence; the next word is not a second value.
   const Option& one_at_a_time() const;
-  // The value may be left out.
+  // The value may be missing.
   const Option& value_optional() const;
-  // Bad usage unless the value is that. `from` and `to` are among the good ones.
+  // Bad usage for other values. The range includes `from` and `to`.
   const Option& range(int64_t from, int64_t to) const;
   const Option& positive() const;
   const Option& non_negative() const;
   const Option& existing_folder() const;
 
-  // After parsing: it was given.
+  // True after parsing when the option was given.
   bool given() const;
 
  private:
@@ -38,14 +38,13 @@ class Options {
  public:
   explicit Options(CLI::App& app) : app_(app) {}
 
-  // `name` begins with "--", or it is that of a positional argument. `value` outlives the parsing
-  // and is what holds where the option is not given: a text, a path, a number or a list of texts
-  // (the types are listed in options.cpp).
+  // `name` begins with "--", or is the name of a positional argument. `value` is the default, and
+  // outlives the parsing: a text, a path, a number or a list of texts (types: options.cpp).
   template <class Value>
   Option add_option(const std::string& name, Value& value, const std::string& help = "") const;
-  // "!--name" makes it false.
+  // "!--name" sets the value to false.
   Option add_flag(const std::string& name, bool& value, const std::string& help) const;
-  // Below the list of options.
+  // Text below the list of options.
   void footer(const std::string& text) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A device, a pipe: what was asked for is to write into it, not to put a file in its place.
+// For a device or a pipe: writes into it, and does not replace it by a file.
 void write_into(const std::string& file, const std::string& text) {
   std::FILE* out = std::fopen(file.c_str(), "we");
   if (!out) fail(file, "cannot be written: " + errno_text());
@@ -23,7 +23,7 @@ void write_into(const std::string& file, const std::string& text) {
   if (std::fclose(out) != 0 || !written) fail(file, "cannot be written: " + errno_text());
 }
 
-// Names and words of strangers are shown by whoever reads the report.
+// Replaces unsafe characters in untrusted names and texts, which readers of the report will show.
 Json made_safe(const Json& from) {
   if (from.is_string()) return printable(from.get_ref<const std::string&>(), "\n\t");
   if (!from.is_structured()) return from;
@@ -46,7 +46,7 @@ void print_json(const Json& document, const std::string& file) {
   std::error_code none;
   const fs::file_status is = fs::status(file, none);
   if (fs::exists(is) && !fs::is_regular_file(is)) return write_into(file, text);
-  // Of a link, what it points to.
+  // For a link, writes to its target.
   const fs::path target = fs::exists(is) ? fs::canonical(file, none) : fs::path();
   write_file_atomic(target.empty() ? fs::path(file) : target, text);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verbs have in common: JSON to a file or to the standard output.
+// Output of verbs: JSON to a file or to stdout.
 #pragma once
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace fk {
 
-// An empty file name or "-" is the standard output. What is not safe to show
-// (printable() of base/text.hpp) is `?` in it.
+// Writes to `file`; stdout for an empty name or "-". Unsafe characters become `?` (printable() of
+// base/text.hpp).
 void print_json(const Json& document, const std::string& file);
 
 }  // namespace fk

@@ -9,16 +9,17 @@
 
 namespace fk {
 
-// All into `parallel`, which outlives the parsing.
+// The options write into `parallel`, which outlives the parsing.
 void add_parallel_options(const Options& app, Parallel& parallel);
-// Error when they do not go together.
+// Error when the options contradict each other.
 void check_parallel(const Parallel& parallel);
-// They go into a scenario's limits, which may want overlap wherever there is tensor parallelism.
+// Copies the options into a scenario's limits. A scenario may ask for overlap with any tensor
+// parallelism.
 void set_parallel(Limits& limits, const Parallel& parallel);
-// Where a launcher (mpirun, srun) has started a process for every rank: in the first one waits for
-// the others, on this machine and on others, and returns nothing; in the others serves until that
-// one ends, and returns the exit code. Returns nothing without a launcher. Error when their number
-// is not that of the ranks.
+// For a launcher (mpirun, srun) with a process per rank. The first process waits for the others, on
+// all machines, and returns nothing. The others serve until the first one ends, and return the exit
+// code. Without a launcher returns nothing. Error when there is another number of processes than
+// ranks.
 std::optional<int> join_launch(const Parallel& parallel);
 
 }  // namespace fk

@@ -17,7 +17,7 @@ namespace fk {
 
 namespace {
 
-// The program of that name as a shell would find it; empty: there is none.
+// The program of this name on the PATH; empty: none.
 std::string in_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   for (const auto& folder : split(path ? path : "", ':')) {
@@ -27,7 +27,7 @@ std::string in_path(const std::string& name) {
   return "";
 }
 
-// The call that says most.
+// The most useful call to profile.
 const CaseVerdict* row_of(const Verdict& verdict) {
   const auto& cases = verdict.cases;
   auto row = std::find_if(cases.begin(), cases.end(),
@@ -64,7 +64,7 @@ std::vector<std::string> profiler_words(const Question& question, const Verdict&
   add("--secret", verdict.secret);
   add("--threads", std::to_string(policy.threads));
   add("--variant", row.variant);
-  if (!row.beside) {  // else a case of the contract, as it is there
+  if (!row.beside) {  // smaller cases are the contract's, unchanged
     add("--captured", policy.captured);
     add("--routing", policy.routing);
   }
@@ -80,7 +80,7 @@ std::string profile_of(const Question& question, const Verdict& verdict, double 
   if (!row || verdict.secret.empty()) return "not made: no case called the candidate";
   if (row->ranks > 1)
     return "not made: " + std::to_string(row->ranks) + " ranks call " + row->op + " together";
-  // What was judged is another question's file, or another than lies there by now.
+  // The file may have changed since the judgement.
   if (sha256_file(question.candidate) != verdict.candidate.sha256)
     return "not made: " + question.candidate.string() + " has changed since it was judged";
   const auto words = profiler_words(question, verdict, *row);

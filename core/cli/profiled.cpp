@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hidden verb that a profiler is put around (profile.hpp): calls of one case as it was judged,
-// by the candidate alone, in this process. The first one, in which code is loaded, and the making
-// of contents are outside of what is profiled.
+// The hidden verb for a profiler (profile.hpp): calls of one judged case by the candidate alone, in
+// this process. The first call, which loads code, and the making of contents are not profiled.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -27,7 +26,7 @@ struct ProfiledArguments {
   JudgeOptions options;
 };
 
-// The row of the judgement that this is about, made as it was made there.
+// The profiled row, made as in the judgement.
 AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
   JudgeOptions options = a.options;
   options.cases = {a.name};
@@ -42,7 +41,7 @@ AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
   fail(a.op, "case " + a.name + " has no such variant or routing");
 }
 
-// Baselines are there for ops that are made of children, as in a judgement.
+// Loads baselines for ops with children, as in a judgement.
 void load(Plugins& plugins, const ProfiledArguments& a, int level) {
   const PluginSet plugin_set = PluginSet::of_baselines(a.device);
   Trust trust = Trust::candidate;
@@ -57,12 +56,12 @@ void load(Plugins& plugins, const ProfiledArguments& a, int level) {
       try {
         plugins.load(known.path, known.trust);
       } catch (const Error&) {
-        // A library that it needs is missing; the judge did without it as well.
+        // It needs a missing library; the judge had no such baseline either.
       }
     }
 }
 
-// A graph of one call where it was judged in one; null where calls are eager.
+// A graph of one call if the judge captured it; null: calls are eager.
 std::shared_ptr<void> captured(const Provider& provider, Device& device, Execution& execution,
                                const std::vector<fk_slot>& frame) {
   if (!device.can_capture() || provider.op->claims->graph != FK_GRAPH_ALWAYS) return nullptr;
@@ -93,7 +92,7 @@ int profiled(const ProfiledArguments& a) {
   const Provider& provider = *plugins.of(a.op).front();
   const PosedCase posed = pose(asked, contract, &catalog);
   const ResolvedCase resolved = resolve(contract, posed.source, posed.variant);
-  // The first contents of the judgement, and the weights with them.
+  // The first contents of the judgement, with the weights.
   const uint64_t seed = Secret::from_hex(a.secret, "--secret").seed(asked.key());
   const CaseValues values =
       make_inputs(resolved, seed_of("contents 0", seed), a.options.threads, Family::ordinary);
@@ -121,8 +120,8 @@ int profiled(const ProfiledArguments& a) {
   return kExitOk;
 }
 
-// Plugins stay mapped until the process ends, and their destructors must not run after what they
-// belong to is gone.
+// Plugins stay mapped until the process ends. Their destructors must not run after the objects that
+// they use are destroyed.
 int profiled_alone(const ProfiledArguments& a) {
   int code = kExitFailed;
   try {

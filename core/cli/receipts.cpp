@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host receipts [ID]: verdicts that were given, the newest first, or one of them again.
+// fk-host receipts [ID]: lists earlier verdicts, the newest first, or prints one again.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +19,7 @@ struct ReceiptsArguments {
   int count = 20;
 };
 
-// Columns of the table are for finding receipts; what is said is what was signed.
+// The table's columns are for the search. The printed verdict is the signed one.
 struct Listed {
   Store::Row row;
   std::string signed_by;  // "": this host

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host replay RECEIPT: is the signature good, are the files the same, and is the same verdict
-// reached again with the same seeds?
+// fk-host replay RECEIPT: checks the signature and the files, and judges again with the same seeds.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -37,7 +36,7 @@ struct Replay {
   }
 };
 
-// A file, or the id of a receipt in the store.
+// From a file, or from the store by the receipt's id.
 Receipt load(const ReplayArguments& a, Store& store, std::string& unverified) {
   std::error_code none;
   const bool file = a.receipt.find('/') != std::string::npos || fs::exists(a.receipt, none);
@@ -45,7 +44,7 @@ Receipt load(const ReplayArguments& a, Store& store, std::string& unverified) {
   return read_receipt(store.receipt(a.receipt), "receipt " + a.receipt, unverified);
 }
 
-// The file that was judged: where it is said to be, where it was, or beside the receipt.
+// The judged file: at --plugin's place, at its old place, or beside the receipt.
 fs::path candidate_of(const ReplayArguments& a, const Verdict& verdict) {
   std::vector<fs::path> places = {verdict.candidate.path};
   if (!a.plugin.empty())
@@ -67,7 +66,7 @@ fs::path candidate_of(const ReplayArguments& a, const Verdict& verdict) {
        "--plugin says where it is");
 }
 
-// "cpu" of "cpu Intel ...", "cuda:0" of "cuda:0 among ...".
+// "cpu" for "cpu Intel ...", "cuda:0" for "cuda:0 among ...".
 std::string device_word(const VerdictKey& key) {
   for (const auto& [name, value] : key.parts)
     if (name == "device") return value.substr(0, value.find(' '));
@@ -136,8 +135,8 @@ int replay(const ReplayArguments& a, bool as_json) {
   question.candidate = candidate_of(a, was);
   question.candidate_hash = was.candidate.sha256;
   question.policy = was.policy;
-  // Whoever made a receipt chose the file as well: only this host's own word opens its sandbox, or
-  // has this host wait for longer than it takes anybody to judge.
+  // The maker of a receipt also chose the file. So only receipts of this host may turn off the
+  // sandbox, or ask for waits beyond any normal judgement.
   if (!r.own_key || !r.unverified.empty()) {
     constexpr double kPatienceMost = 300, kSecondsMost = 60, kBudgetMost = 3600;
     question.policy.sandbox = true;

@@ -31,13 +31,13 @@ struct RunArguments {
   RunOptions options;
   Parallel parallel;
   uint64_t seed = 0;
-  int64_t max_batch = 0, pages = -1;  // as the scenario says
+  int64_t max_batch = 0, pages = -1;  // defaults: as in the scenario
   bool has_seed = false, has_requests_seed = false, as_json = false, no_graph = false;
 };
 
 bool is_gpu(const std::string& device) { return starts_with(device, "cuda"); }
 
-// With a GPU the real sizes, without one the tiny ones.
+// Full sizes with a GPU, tiny ones without.
 void set_defaults(RunArguments& a) {
   if (a.options.device.empty()) {
     a.options.device = "cpu";
@@ -69,17 +69,16 @@ std::string profile_note(const Scenario& scenario, const std::filesystem::path& 
                          const Catalog& catalog) {
   if (scenario.profile != "tiny") return {};
   const std::string note =
-      "The tiny profile stands for the real model in kind, not in size: answers are judged, "
-      "speed is not.\n  --profile full ";
+      "The tiny profile has the real model's structure at a small size. Answers are judged, speed "
+      "is not.\n  --profile full ";
   try {
     return note + "needs " + full_profile_needs(load_scenario(file, "full"), catalog) + ".";
-  } catch (const Error& error) {  // nobody has asked for that one
+  } catch (const Error& error) {  // the full profile was not requested
     return note + "cannot be had: " + excerpt(error.what(), 300) + ".";
   }
 }
 
-// Both profiles' exit codes in order of weight: an environment that fails says nothing about
-// candidates.
+// The worse of two exit codes: a failing environment says nothing about candidates.
 int worse(int a, int b) { return std::max(a, b); }
 
 int run(RunArguments a) {
@@ -100,7 +99,7 @@ int run(RunArguments a) {
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {
     const Scenario scenario = load(file, a, catalog, plugin_set);
-    // A candidate could bring the answers to a scenario's own questions along.
+    // A candidate could contain the answers to a scenario's own requests.
     if (!a.has_requests_seed)
       a.options.requests_seed =
           plugin_set.candidates.empty() || a.has_seed ? scenario.seed : std::random_device{}();

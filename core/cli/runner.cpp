@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hidden verb that makes this program a runner process; only the broker starts it.
+// The hidden verb of a worker process; only the controller starts it.
 #include "core/cli/verb.hpp"
 
 #include <memory>
@@ -14,7 +14,7 @@ std::function<int()> add_runner(const Options& app) {
   auto parent = std::make_shared<int>(0);
   app.add_option("parent", *parent).required();
   return [parent]() -> int {
-    take_from_environment(kLaunchKey);  // of a shell that exports it: not for plugins
+    take_from_environment(kLaunchKey);  // from a shell that exports it; hidden from plugins
     serve_runner(*parent);
   };
 }

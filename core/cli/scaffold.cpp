@@ -22,7 +22,7 @@ std::string camel(const std::string& op) {
   return out;
 }
 
-// A template's text under the plugin's name and without the line about this project's licence.
+// A template's text with the plugin's name, without the line about this project's licence.
 std::string renamed(std::string text, const std::string& plugin) {
   const std::string macro = "FK_PLUGIN(\"";
   if (const auto at = text.find(macro); at != std::string::npos) {
@@ -33,7 +33,7 @@ std::string renamed(std::string text, const std::string& plugin) {
   return text;
 }
 
-// The op that a source implements is that of its first contract header.
+// A source implements the op of its first contract header.
 std::string first_op(const std::string& text) {
   const std::string include = "#include \"fk/ops/";
   const auto at = text.find(include);
@@ -43,7 +43,7 @@ std::string first_op(const std::string& text) {
 }
 
 std::string template_source(const std::string& op, const std::string& language) {
-  for (const char* dir : {"plugin_api/template", "template"}) {  // the tree's, the installed
+  for (const char* dir : {"plugin_api/template", "template"}) {  // in the source tree; installed
     for (const std::string& stem : {"ops/" + op, std::string("plugin")}) {
       const fs::path file = paths::home() / dir / (stem + "." + language);
       std::error_code ignored;
@@ -55,7 +55,7 @@ std::string template_source(const std::string& op, const std::string& language) 
   return {};
 }
 
-// Every field of a section as a local variable: its type, where it is, what is to be known.
+// A field of a section as a local variable: its type, its place, and a remark.
 struct Local {
   std::string name, code, about;
 };
@@ -76,7 +76,7 @@ void add_locals(const Contract& c, SectionId section, const std::string& frame,
   }
 }
 
-// The body of forward() up to where the author's work begins.
+// The beginning of forward(), before the author's own code.
 std::string unpacked(const Contract& c, const std::string& init, const std::string& weights,
                      const std::string& args, const std::string& indent) {
   std::vector<Local> locals;

@@ -9,12 +9,12 @@ namespace fk {
 
 struct Scaffold {
   std::string text;
-  bool complete = false;  // computes the op; otherwise it compiles and refuses every case
+  bool complete = false;  // computes the op; false: it compiles and refuses every case
 };
 
-// `language` is c, cpp or cu. Where plugin_api/template has a plain source of the op in that
-// language, that source under the plugin's name; otherwise one that is made from the contract:
-// every field unpacked and commented, and supports() refusing, so that the baseline runs.
+// `language` is c, cpp or cu. Returns the plain source of the op in plugin_api/template, if there
+// is one, with the plugin's name. Otherwise the source is made from the contract: it unpacks every
+// field with a comment, and supports() refuses, so that the baseline runs.
 Scaffold scaffold(const Contract& contract, const std::string& plugin, const std::string& language);
 
 }  // namespace fk

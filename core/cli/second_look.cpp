@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-// The first case that is refused now and was right as it is written; null: none.
+// The first case that is refused now and was right as written; null: none.
 const CaseVerdict* refused_now(const Verdict& now, const std::vector<Json>& rows) {
   const auto was_right = [&](const CaseVerdict& c) {
     return std::any_of(rows.begin(), rows.end(), [&](const Json& row) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of `check` are what the plugin's own process says, and whatever runs in there can write the
-// same without computing anything. So a PASS is held beside what the judge (core/judge)
-// finds of the values from outside, untimed.
+// Judges a PASS of `check` again, without times. Rows of `check` come from the plugin's own
+// process, where any code could write them. So the judge (core/judge) compares the values from
+// outside.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,12 +14,12 @@ namespace fk {
 struct SecondLook {
   Status status = Status::unjudged;  // the judge's
   std::string why;
-  bool disagrees = false;  // with rows that have nothing against the plugin
+  bool disagrees = false;  // `rows` contain no fault, but the judge finds one
 };
 
-// Judges the cases that the question names, of which `rows` are those of `check`, or none where it
-// had other cases: then a refusal says nothing. In other dtypes and layouts only where none is
-// taken as it is written.
+// Judges the question's cases. `rows` are those of `check` for them. No rows means that `check` had
+// other cases; then a refusal proves nothing. Other dtypes and layouts are judged only when no case
+// is taken as written.
 SecondLook second_look(Question question, const std::vector<Json>& rows);
 
 }  // namespace fk

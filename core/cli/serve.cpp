@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host serve: judges for every `fk-host bench CANDIDATE` and `replay` of this user on this
-// device, one after the other in the order in which they ask, until it is interrupted. While nobody
-// asks, it starts the process of the next candidate and lets the oracle make contents and answers
-// for the cases that were asked about last, under secrets that nobody has been told.
+// fk-host serve: judges for all `fk-host bench CANDIDATE` and `replay` of this user on this device,
+// in order of arrival, until it is interrupted. While idle, it starts the process for the next
+// candidate. The oracle then makes contents and answers for the last requested cases, under
+// unpublished secrets.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -37,12 +37,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kAskSeconds = 5;     // for a question to arrive
-constexpr double kAnswerSeconds = 5;  // for a verdict to be taken
-constexpr double kTellEvery = 1;      // second
-constexpr size_t kClientsMax = 64;    // who are heard at a time; the others wait to be let in
+constexpr double kAskSeconds = 5;     // limit for a question to arrive
+constexpr double kAnswerSeconds = 5;  // limit for a verdict to be taken
+constexpr double kTellEvery = 1;      // seconds
+constexpr size_t kClientsMax = 64;    // connected clients; others wait for their connection
 
-// Whether this process was told to end. The signals wait in a descriptor, so that none is missed.
+// Tells that this process must end. Signals wait in a descriptor, so that none is missed.
 class Interrupts {
  public:
   Interrupts() {
@@ -62,7 +62,7 @@ class Interrupts {
   int fd_ = -1;
 };
 
-// Owns the listening socket and its file. Error where another server has it.
+// Owns the listening socket and its file. Error when another server has it.
 class Listener {
  public:
   explicit Listener(const fs::path& path) : path_(path) {
@@ -71,7 +71,7 @@ class Listener {
     if (lock_ < 0) fail(path.string(), "its lock cannot be made: " + errno_text());
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
       fail(path.string(), "another server has it", "only one server can run per user and device");
-    ::unlink(path.c_str());  // of one that was killed
+    ::unlink(path.c_str());  // left by a killed server
     fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -90,7 +90,7 @@ class Listener {
   }
   Listener(const Listener&) = delete;
   int fd() const { return fd_; }
-  // -1 when nobody waits.
+  // -1: no client waits.
   int accept() const { return ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC); }
 
  private:
@@ -98,14 +98,14 @@ class Listener {
   int fd_ = -1, lock_ = -1;
 };
 
-// Who asks. Gone when its end is closed.
+// A connected client. Destroyed when its end is closed.
 struct Client {
   explicit Client(int fd) : channel(fd, false, kQuestionMost), since_s(now_seconds()) {}
-  static constexpr uint32_t kQuestionMost = 1U << 20;  // bytes; others wait while it is read
+  static constexpr uint32_t kQuestionMost = 1U << 20;  // bytes; other clients wait while it is read
   Channel channel;
   double since_s;
   std::optional<Json> message;
-  // A step is reported once a second at most. A case that ended is always reported.
+  // A step is reported once per second at most; a finished case always.
   JudgeProgress progress() {
     return {[this](const std::string& what) {
               if (now_seconds() - told_s < kTellEvery) return;
@@ -125,7 +125,7 @@ struct Client {
   }
 };
 
-// Paths, sizes and times of everything that was read for the judge pool.
+// Paths, sizes and times of all files that the pool has read.
 std::string files_text() {
   std::string out;
   const auto add = [&](const fs::path& path) {
@@ -142,13 +142,13 @@ std::string files_text() {
   return out;
 }
 
-// What a judgement needs, made again when a baseline or a contract has changed on disk.
+// The judge pool and its plugins. Made again when a baseline or contract has changed on disk.
 class House {
  public:
   House(std::string device, const Interrupts& interrupts)
       : device_(std::move(device)), interrupts_(interrupts) {}
 
-  // Error when the question is wrong. What comes of it when the client goes away is for nobody.
+  // Error when the question is wrong. If the client leaves, the result is dropped.
   Verdict judge(const Asked& asked, Client& client) {
     refresh();
     client_ = &client;
@@ -190,7 +190,8 @@ class House {
 
 class Server {
  public:
-  // With its processes started. Error when another server has the device, or it cannot be had.
+  // Starts its processes. Error when another server has the device, or when the device is
+  // unavailable.
   explicit Server(const std::string& device)
       : device_(device), listener_(socket_path(device)), house_(device, interrupts_) {
     house_.prepare();
@@ -217,8 +218,8 @@ class Server {
   }
 
  private:
-  // Everybody who waits to be heard, what they have sent, and who has left. Where there are too
-  // many, who has asked nothing yet makes room: a client asks as soon as it is connected.
+  // Accepts new clients, reads their messages, and removes those that have left. If there are too
+  // many, clients without a question are dropped: a client asks at once.
   void hear() {
     for (int fd = 0; clients_.size() < kClientsMax && (fd = listener_.accept()) >= 0;) {
       auto client = std::make_unique<Client>(fd);
@@ -240,14 +241,14 @@ class Server {
   void wait() const {
     std::vector<pollfd> entries{{listener_.fd(), POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}};
     for (const auto& client : clients_) entries.push_back({client->channel.fd(), POLLIN, 0});
-    constexpr int kAgainMs = 1000;  // until a device that others have is looked at again
+    constexpr int kAgainMs = 1000;  // until the next test of a device in use by others
     const int limit_ms = house_.busy()      ? kAgainMs
                          : clients_.empty() ? -1
                                             : static_cast<int>(1e3 * kAskSeconds);
     ::poll(entries.data(), entries.size(), limit_ms);
   }
 
-  // False when nothing is left to do, or nothing can be done.
+  // False when nothing is left to do, or nothing is possible.
   bool prepare() {
     try {
       return house_.prepare();
@@ -315,8 +316,8 @@ std::function<int()> add_serve(const Options& app) {
   auto device = std::make_shared<std::string>("cpu");
   app.add_option("--device", *device, "cpu (the default) or cuda:0");
   app.footer(
-      "As long as it runs, `fk-host bench CANDIDATE` and `fk-host replay` of this user on this "
-      "device ask it, one after the other, and judge themselves where there is none.");
+      "While the server runs, it answers this user's `fk-host bench CANDIDATE` and `fk-host "
+      "replay` on this device, one at a time. Without a server they judge in their own process.");
   return [device] { return serve(*device); };
 }
 

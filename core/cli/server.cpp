@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kSendSeconds = 10, kLookSeconds = 3600;
 
-// Connected, or -1.
+// A connected descriptor, or -1.
 int connect_to(const fs::path& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -37,7 +37,7 @@ int connect_to(const fs::path& path) {
   return -1;
 }
 
-// A question travels as a verdict in which nothing is said yet.
+// A question is sent as a verdict without a result.
 Json message_of(const Question& question, const Secret* secret) {
   Verdict asked;
   asked.candidate.path = fs::absolute(question.candidate).string();
@@ -50,7 +50,7 @@ Json message_of(const Question& question, const Secret* secret) {
           {"surroundings", surroundings(question.device)}};
 }
 
-// Whether the message is no answer, but what goes on meanwhile.
+// True for a progress message, which goes to `progress`; false for an answer.
 bool tell(const Json& message, const JudgeProgress& progress) {
   for (const auto& [key, listener] :
        {std::pair(kStepKey, &progress.step), std::pair(kEndedKey, &progress.ended)}) {
@@ -110,7 +110,7 @@ std::optional<Verdict> ask_server(const Question& question, const Secret* secret
   int fd = -1;
   try {
     fd = connect_to(socket_path(question.device));
-  } catch (const Error&) {  // no server has such a path either
+  } catch (const Error&) {  // no server has such a path
   }
   if (fd < 0) return std::nullopt;
   Channel channel(fd, false);

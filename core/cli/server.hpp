@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts from a process that keeps what a judgement needs (fk-host serve): processes that are
-// started, contents and answers that are ready. It listens beside the verdicts' store, one socket
-// for a device, and both ends talk to this user alone.
+// Verdicts from a server (fk-host serve) that keeps processes, contents and answers ready. It
+// listens beside the verdicts' store, on one socket per device. Both ends accept only this user.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -13,28 +12,28 @@
 
 namespace fk {
 
-// The verdict of the server of this device, with a secret of its own unless one is given. Nothing
-// where there is no server, where it ends before it answers, or where it would judge otherwise than
-// this process: another build, other folders, another sandbox. Error when the question is wrong.
-// `progress` is told what the server says meanwhile.
+// Asks this device's server. It uses its own secret, unless `secret` has one. Nothing when there is
+// no server, when it ends before the answer, or when it would judge differently: another build,
+// other folders, another sandbox. Error when the question is wrong. `progress` gets the server's
+// messages.
 std::optional<Verdict> ask_server(const Question& question, const Secret* secret,
                                   const JudgeProgress& progress);
 
-// Keys of messages that come before the answer; each has a text.
+// Keys of progress messages before the answer; each has a text.
 inline constexpr const char *kStepKey = "step", *kEndedKey = "ended";
 
 // ---- for the server ----
 
-// In paths::data_dir(). Error when that is too long for a socket.
+// The socket in paths::data_dir(). Error when its path is too long.
 std::filesystem::path socket_path(const std::string& device);
 
 struct Asked {
   Question question;
   std::optional<Secret> secret;
 };
-// From ask_server(). Error for anything else.
+// Parses a message of ask_server(). Error for other messages.
 Asked asked_from(const Json& message);
-// What else a verdict depends on, as this process sees it; differs where that differs.
+// Other conditions of a verdict in this process. Equal for processes that would judge alike.
 Json surroundings(const std::string& device);
 
 }  // namespace fk

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host show NAME: a contract as a page, a model's card, or what a verdict can say.
+// fk-host show NAME: prints an op's contract, a model's card, or the possible statuses of a
+// verdict.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -46,7 +47,7 @@ void print_model(const ModelInfo& m) {
       m.tiny ? m.tiny->dump().c_str() : "{}");
 }
 
-// The lower ops that one call of `op` becomes; empty when these calls have none of it.
+// The lower ops that replace one call of `op`; empty when these calls contain none.
 std::vector<std::string> expanded(const Catalog& catalog, const Graph& graph,
                                   const std::vector<Call>& calls, const std::string& op) {
   for (const auto& call : calls) {
@@ -66,7 +67,7 @@ std::vector<std::string> expanded(const Catalog& catalog, const Graph& graph,
   return {};
 }
 
-// Runs of one name as "32 x decoder_layer".
+// Repeated names as "32 x decoder_layer".
 std::vector<std::string> counted(const std::vector<std::string>& names) {
   std::vector<std::string> out;
   for (size_t i = 0, end; i < names.size(); i = end) {
@@ -76,7 +77,7 @@ std::vector<std::string> counted(const std::vector<std::string>& names) {
   return out;
 }
 
-// What the host runs where no provider takes the op whole, as the first model that has it does.
+// The expansion of the op in the first model that has it, for calls that no provider takes whole.
 std::string expansion_line(const Catalog& catalog, const std::string& op) {
   if (!find_expansion(op)) return {};
   for (const auto& info : load_model_infos()) {

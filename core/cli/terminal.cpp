@@ -13,7 +13,7 @@ namespace fk {
 
 namespace {
 
-// What report/table.cpp and report/progress.cpp write.
+// Styles of report/table.cpp and report/progress.cpp.
 constexpr std::string_view kOwn[] = {"\033[0m",  "\033[1m",  "\033[2m",
                                      "\033[31m", "\033[32m", "\r\033[K"};
 
@@ -23,7 +23,7 @@ std::string_view own_at(std::string_view text) {
   return {};
 }
 
-// How many bytes at the end may go on in the next write: a character, or a style.
+// Number of bytes at the end that may continue in the next write: a character, or a style.
 size_t unfinished(std::string_view text) {
   const size_t at = text.find_last_of("\r\033");
   const size_t from = at != text.npos && at > 0 && text[at - 1] == '\r' ? at - 1 : at;
@@ -47,7 +47,7 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
-// A descriptor behind a stream, and what of its text is held back.
+// A descriptor behind a stream, with the text that is held back.
 struct Guarded {
   int fd;
   std::string held;
@@ -65,7 +65,8 @@ ssize_t write_guarded(void* cookie, const char* text, size_t bytes) {
 std::FILE* guarded(int fd, int buffering) {
   cookie_io_functions_t functions{};
   functions.write = write_guarded;
-  std::FILE* stream = fopencookie(new Guarded{fd, {}}, "w", functions);  // as long as the process
+  // lives as long as the process
+  std::FILE* stream = fopencookie(new Guarded{fd, {}}, "w", functions);
   if (stream) std::setvbuf(stream, nullptr, buffering, BUFSIZ);
   return stream;
 }

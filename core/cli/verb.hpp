@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A verb of the command line: `fk-host run`, `fk-host check`. One file core/cli/<verb>.cpp
-// registers one verb; there is no central list. Exit codes of every verb: 0 all is well, 1
-// something that was judged failed, 2 bad input or usage, 3 the environment (or a baseline) failed.
+// registers one verb; there is no central list. Exit codes of all verbs: 0 success; 1 a judged
+// thing failed; 2 bad input or usage; 3 the environment (or a baseline) failed.
 #pragma once
 #include <functional>
 #include <string>
@@ -16,13 +16,13 @@ enum ExitCode : int { kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitEnviron
 struct Verb {
   std::string name;
   std::string help;  // one line; empty hides the verb
-  // Declares options on the verb's own sub-command and returns what to run after parsing. The
-  // options' storage is best held in a shared_ptr that the returned function captures. That
-  // function returns an ExitCode; an fk::Error that it throws is printed to stderr and ends with 2.
+  // Declares options on the verb's sub-command, and returns the function to run after parsing. That
+  // function best holds the options' storage in a shared_ptr. It returns an ExitCode. Its fk::Error
+  // is printed to stderr and ends with code 2.
   std::function<int()> (*add)(const Options& app) = nullptr;
 };
 
-// In order of name.
+// Ordered by name.
 std::vector<Verb> verbs();
 
 struct VerbRegistration {

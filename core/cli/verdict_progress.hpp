@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verdict says on stderr while it is made: each case as it ends, and between them what is
-// being done. A verdict that is there within two seconds says nothing.
+// Progress of a verdict on stderr: each case as it ends, and the current step in between. Prints
+// nothing for a verdict within two seconds.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -17,23 +17,23 @@ class VerdictProgress {
  public:
   VerdictProgress();
   ~VerdictProgress();
-  // Both functions may be called by any thread, and no longer than this object lives.
+  // Any thread may call both functions while this object lives.
   JudgeProgress listener();
 
  private:
   void step(const std::string& what);
   void ended(const std::string& what);
-  void tell();  // with mutex_
+  void tell();  // with mutex_ held
 
   const double start_s_;
   std::mutex mutex_;
   std::condition_variable over_;
   bool is_over_ = false;
   std::string step_;
-  double step_s_ = 0;               // when it began
-  std::vector<std::string> ended_;  // that were not printed yet
+  double step_s_ = 0;               // begin of the step
+  std::vector<std::string> ended_;  // not printed yet
   ProgressLine line_;
-  std::thread clock_;  // a long step says nothing itself
+  std::thread clock_;  // reports during long steps
 };
 
 }  // namespace fk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host verify DIR...: models against the answers of another implementation.
+// fk-host verify DIR...: compares models with another implementation's answers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -96,7 +96,7 @@ void print(const VerifyReport& r, const VerifyArguments& a) {
   std::fflush(stdout);
 }
 
-// A name that is neither a baseline nor a candidate would judge nothing.
+// Error for an unknown name, which would judge nothing.
 void check_provider(const std::string& name, const PluginSet& plugin_set) {
   if (name.empty()) return;
   std::vector<std::string> known;

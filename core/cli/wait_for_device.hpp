@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command's turn on the devices that it uses; it says so once when it has to wait for it.
+// A command's lock on its devices. Prints one message when it has to wait.
 #pragma once
 #include <memory>
 #include <string>

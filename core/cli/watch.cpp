@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host watch SCENARIO: runs the scenario again whenever a candidate's source or .so changes;
-// with
-// --check, checks the candidate that changed. Sources are built first. Each run is a process of its
-// own, so nothing of the last one is left in it.
+// fk-host watch SCENARIO: runs the scenario again after each change of a candidate's source or .so.
+// With --check, checks the changed candidate. Sources are built first. Each run has a process of
+// its own, without a state of the last one.
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/wait.h>
@@ -50,7 +49,7 @@ class Watcher {
   ~Watcher() { ::close(fd_); }
   Watcher(const Watcher&) = delete;
 
-  // Blocks until something changed, then gathers what follows within 50 ms (editors write twice).
+  // Blocks until a change, then collects further changes within 50 ms: editors write twice.
   std::set<fs::path> wait() {
     std::set<fs::path> changed;
     for (int timeout = -1;; timeout = changed.empty() ? -1 : 50) {
@@ -63,7 +62,7 @@ class Watcher {
   }
 
  private:
-  // Files that are in a folder by the time it is watched have no event of their own.
+  // Files that are in a folder before its watch have no event.
   void add(const fs::path& dir, std::set<fs::path>& found) {
     const int id = ::inotify_add_watch(fd_, dir.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE);
     if (id < 0) return;
@@ -119,8 +118,8 @@ int run_host(std::vector<std::string> words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : kExitEnvironment;
 }
 
-// Waits until at least one plugin is new, building what has changed; the plugins. A build writes
-// its .so into the folder, which is seen here as the next change.
+// Builds changed folders until at least one plugin is new. Returns the new plugins. The .so of a
+// build causes the next event.
 std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root) {
   std::set<fs::path> plugins;
   while (plugins.empty()) {
@@ -138,7 +137,7 @@ std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root) {
           plugins.erase(*built);  // it comes with the event of this build
         else
           std::fprintf(stderr, "watch: %s does not compile\n", dir.filename().c_str());
-      } catch (const std::exception& e) {  // a folder that is gone again, nothing to compile in it
+      } catch (const std::exception& e) {  // the folder is gone, or has nothing to compile
         std::fprintf(stderr, "watch: %s\n", e.what());
       }
     }
@@ -164,7 +163,7 @@ int run_once(const WatchArguments& a, const std::set<fs::path>& plugins) {
 int watch(const WatchArguments& a) {
   if (a.check != a.scenario.empty())
     fail("watch", "it needs either a scenario to run or --check", "fk-host watch llama3.1");
-  // A mistake in the scenario is told before anything is waited for.
+  // An error in the scenario is reported before the first wait.
   if (!a.check)
     for (const auto& file : scenario_files(find_scenario(a.scenario))) load_scenario(file, "tiny");
   const fs::path root = paths::candidates_dir();

@@ -47,10 +47,10 @@ class OneDeviceCommunicator final : public Communicator {
   // Runs `body` while other threads have their turn.
   template <class Body>
   void waiting(const Body& body) {
-    struct RaceContender {
+    struct Unlocked {
       std::unique_lock<std::mutex>& lock;
-      explicit RaceContender(std::unique_lock<std::mutex>& l) : lock(l) { lock.unlock(); }
-      ~RaceContender() { lock.lock(); }
+      explicit Unlocked(std::unique_lock<std::mutex>& l) : lock(l) { lock.unlock(); }
+      ~Unlocked() { lock.lock(); }
     } const away(turn_);
     body();
   }

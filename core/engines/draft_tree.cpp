@@ -17,13 +17,13 @@ void DraftTree::begin(int64_t token) {
 
 void DraftTree::add_child(int32_t parent, int64_t token, float logprob) {
   const DraftNode& p = (*this)[parent];
-  // A draft's NaN is a guess that nobody believes in; its errors cost time only.
+  // A draft's NaN becomes the least probable guess. Errors of a draft only cost time.
   const float own =
       std::isnan(logprob) ? -std::numeric_limits<float>::infinity() : std::min(logprob, 0.F);
   nodes_.push_back({token, parent, p.depth + 1, p.score + own, -1});
 }
 
-// The most probable nodes from `first` on, in their own order; of equals the earlier ones.
+// The most probable nodes from `first` on, in their old order; earlier ones win ties.
 std::vector<int32_t> DraftTree::best(int32_t first, int64_t count) const {
   std::vector<int32_t> list(static_cast<size_t>(size() - first));
   std::iota(list.begin(), list.end(), first);
@@ -48,7 +48,7 @@ const std::vector<int32_t>& DraftTree::expand(int64_t count) {
 void DraftTree::prune(int64_t count) {
   FK_CHECK(count > 0, "a tree without a root");
   std::vector<DraftNode> kept{nodes_[0]};
-  std::vector<int32_t> place(nodes_.size(), -1);  // old index: new index
+  std::vector<int32_t> place(nodes_.size(), -1);  // by old index: new index
   place[0] = 0;
   for (const int32_t i : best(1, count - 1)) {
     place[static_cast<size_t>(i)] = static_cast<int32_t>(kept.size());

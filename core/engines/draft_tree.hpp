@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of guesses how a text goes on, as EAGLE-2 and 3 grow it: level by level, only below the
-// most probable nodes, and at the end only the most probable of all are kept. Knows no tensors.
+// A tree of guesses for the next tokens of a text, as in EAGLE-2 and 3. It grows level by level,
+// below the most probable nodes only. At the end only the most probable nodes of all are kept.
+// Contains no tensors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,28 +12,29 @@ namespace fk {
 struct DraftNode {
   int64_t token = 0;
   int32_t parent = -1, depth = 0;
-  float score = 0;  // logarithm of the probability of the path from the root, as the draft sees it
-  int32_t place = -1;  // its number among the nodes that were expanded; -1: it was not
+  float score = 0;     // log probability of the path from the root, by the draft
+  int32_t place = -1;  // its number among the expanded nodes; -1: not expanded
 };
 
 class DraftTree {
  public:
-  // Starts again with nothing but a root.
+  // Starts a new tree with a root only.
   void begin(int64_t token);
   void add_child(int32_t parent, int64_t token, float logprob);
-  // The `count` most probable nodes of the deepest level, to be expanded: they get places.
+  // Chooses the `count` most probable nodes of the deepest level for expansion, and gives them
+  // places.
   const std::vector<int32_t>& expand(int64_t count);
-  // Keeps the root and the most probable others, `count` nodes in all. A parent is never less
-  // probable than its child, so what is kept is a tree; parents stay in front of their children.
+  // Keeps the root and the most probable others, `count` nodes in all. A parent is at least as
+  // probable as its child, so the kept nodes form a tree. Parents stay in front of their children.
   void prune(int64_t count);
 
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
   const DraftNode& operator[](int32_t i) const { return nodes_[static_cast<size_t>(i)]; }
-  // Nodes by place, valid until prune().
+  // Nodes by place; valid until prune().
   const std::vector<int32_t>& expanded() const { return expanded_; }
-  // The child with this token; -1 if there is none.
+  // The child with this token; -1: none.
   int32_t child(int32_t parent, int64_t token) const;
-  // Whether `node` is on the path from the root to `other`, or `other` itself.
+  // True when `node` is `other`, or is on the path from the root to `other`.
   bool leads_to(int32_t node, int32_t other) const;
 
  private:

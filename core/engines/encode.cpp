@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches are ragged: requests are laid one after the other until the token budget (the limit of
-// axis T) or the batch is full, in order of arrival, and nothing is padded.
+// Batches are ragged, without padding. Requests are added in order of arrival until the token
+// budget (the limit of axis T) is used or the batch is full.
 #include "core/engines/encode.hpp"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ class Encoder {
     exchange_.progress("encode " + std::to_string(tokens_) + " tokens");
   }
 
-  // Returns its channels.
+  // Reads the output to the host. Returns its number of channels.
   int64_t read_output() {
     const Program::Output output = program_.output(setup_.options.output);
     const int64_t count = numel(output.shape);
@@ -119,7 +119,7 @@ class Encoder {
   int64_t *ids_, *positions_, *types_;
   int32_t* starts_;
   std::deque<Request> waiting_;
-  int64_t tokens_ = 0;  // of the batch that is being made
+  int64_t tokens_ = 0;  // of the next batch
   std::vector<std::byte> raw_;
   std::vector<float> values_;
 };

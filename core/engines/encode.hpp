@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encode engine over any program: what drive.hpp's encode() does for a session.
+// The encode engine for any program; encode() in core/exec/model.hpp runs it for a session.
 #pragma once
 #include "core/exec/model.hpp"
 #include "core/exec/session.hpp"
@@ -11,7 +11,7 @@ struct EncodeSetup {
   int64_t max_context = 0, vocab_size = 0;
 };
 
-// Serves the exchange until no request will come. Throws what the program throws.
+// Serves the exchange until no request will come. Passes on exceptions of the program.
 void encode(Program& program, Exchange& exchange, const EncodeSetup& setup);
 
 }  // namespace fk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests are taken in order of arrival, as many as there are and the batch holds.
+// Requests are taken in order of arrival, up to the size of a batch.
 #include "core/engines/feedforward.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the scheduler's steps into inputs of a program, and its outputs into tokens. All buffers
-// are made once; a step allocates only when a request arrives or wants logits.
+// are made once. A step allocates only for a new request or for logits.
 #include "core/engines/generate.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool take_token(Sequence& s, int64_t index, int64_t sampled, const GenerateSetup
   const int64_t token = is_forced ? forced[static_cast<size_t>(index)] : sampled;
   FK_CHECK(index < s.request.new_tokens, "a finished request was sampled from");
   if (token < 0 || token >= setup.vocab_size) {
-    // A provider's fault, which would otherwise become a read out of bounds in the next step.
+    // A provider's fault. The next step would read out of bounds.
     exchange.failed(s.request.id, "token " + std::to_string(index) + " was sampled as " +
                                       std::to_string(token) + ", outside the vocabulary");
     return true;
@@ -52,8 +52,8 @@ int64_t decode_batch(int64_t count) {
 
 namespace {
 
-// The axes and inputs of one phase. What a phase leaves out (`rows` where every token is sampled
-// from, pages where there are none) is written to a buffer that nobody reads.
+// The axes and inputs of one phase. Inputs that a phase lacks go to an unread buffer: `rows` when
+// each token is sampled from, pages when there are none.
 class PhaseInputs {
  public:
   PhaseInputs(Program& program, const GenerateSetup& setup)
@@ -85,11 +85,11 @@ class PhaseInputs {
 
   Program& program() { return program_; }
 
-  // Writes all inputs, binds the axes; the number of logits rows.
+  // Writes all inputs and binds the axes. Returns the number of logits rows.
   int64_t write(const std::vector<Work>& work) {
     int64_t width = 1, token = 0, row = 0;
     for (const Work& w : work) width = std::max(width, pages(w));
-    // Powers of two, so that few widths are ever captured.
+    // Powers of two, so that few widths are captured.
     int64_t wide = 1;
     while (wide < width) wide *= 2;
     width = std::min(wide, width_max_);
@@ -121,7 +121,7 @@ class PhaseInputs {
   }
 
  private:
-  // With `count`, a phase may do without.
+  // An input. With `count`, the phase may lack it; then a buffer of `count` elements.
   template <class T>
   T* at(const char* name, int64_t count = 0) {
     void* data = program_.input(name);
@@ -131,8 +131,8 @@ class PhaseInputs {
     return static_cast<T*>(data);
   }
 
-  // Where steps are captured, decode runs at few batches: requests that nobody reads repeat the
-  // first one, so that they are as valid, without a slot of the cache to write to.
+  // Captured decode steps have few batch sizes. Extra requests repeat the first one, so that they
+  // are valid, but write to no slot of the cache. Their results are unread.
   int64_t padded(int64_t count, int64_t width) {
     if (!program_.replays() || !pads_) return count;
     const int64_t batch = std::min(decode_batch(count), batch_max_);
@@ -167,7 +167,7 @@ class PhaseInputs {
 
   Program& program_;
   int64_t page_size_, source_, width_max_ = 1, batch_max_ = 1;
-  bool pads_ = false;      // a request's state is in pages alone
+  bool pads_ = false;      // a request's state is in pages only
   std::vector<int> axes_;  // T, B, Q, W
   int64_t *ids_, *positions_, *slots_;
   int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *source_lens_, *rows_, *top_k_;
@@ -192,7 +192,7 @@ class EncoderPhase {
 
   std::string refusal(const Request& request) const { return tensors_.refusal(request); }
 
-  // Those of the step's requests that have not been encoded.
+  // Runs it for the step's requests that are not encoded yet.
   void run(const std::vector<Work>& work) {
     int64_t count = 0;
     for (const Work& w : work) {
@@ -223,11 +223,10 @@ class EncoderPhase {
   int64_t* positions_ = nullptr;
 };
 
-// Serves requests step by step. Where the decode phase runs ahead, a step that only continues the
-// last one is enqueued before that one's tokens are known: they go from output to input on the
-// device, and the host deals with them while the device computes. Until then a sequence has 0 in
-// the place of such a token. A request that ended with a token nobody knew of has then been
-// computed once more, which nobody reads.
+// Serves requests step by step. If decode can run ahead, a step of the same requests is enqueued
+// before the last tokens are known. Tokens go from output to input on the device, and the host
+// reads them while the device computes. Until then a sequence has 0 for such a token. A request
+// that ended with an unread token is computed once more; that result is dropped.
 class Generator {
  public:
   Generator(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup)
@@ -243,7 +242,7 @@ class Generator {
 
   void run() {
     for (;;) {
-      // Waits only while there is nothing to do; false then means that no request will come.
+      // Waits only when idle. False then means that no request will come.
       while (exchange_.next(request_, scheduler_.idle())) take_request();
       if (scheduler_.idle()) return;
       if (!unread_.empty() && !follows()) {
@@ -283,26 +282,26 @@ class Generator {
     return "decode " + std::to_string(requests) + " requests";
   }
 
-  // A step whose results are not all there: what was computed for whom, null where nobody wants it
-  // any more, and where the tokens will be.
+  // An enqueued step with unread results: its sequences (null: no longer wanted), and the place of
+  // the tokens.
   struct Unread {
     std::vector<Sequence*> of;
     int64_t fetch = 0;
     bool empty() const { return of.empty(); }
   };
 
-  // Whether a step has nothing but tokens for the host.
+  // True when the host needs only tokens from the step.
   bool plain() const {
     const auto& work = scheduler_.work();
     return std::none_of(work.begin(), work.end(),
                         [](const Work& w) { return w.sequence->request.logits; });
   }
 
-  // Whether the next step is one more of every request in the step that has not been read.
+  // True when the next step has exactly the requests of the unread step.
   bool follows() const {
     const auto goes_on = [](const Sequence* s) {
       if (!s) return false;
-      const int64_t taken = s->generated();  // with the one that is not known
+      const int64_t taken = s->generated();  // includes the unread token
       return taken < s->request.new_tokens &&
              taken > static_cast<int64_t>(s->request.forced.size());
     };
@@ -326,7 +325,7 @@ class Generator {
     settle();
   }
 
-  // Takes the tokens of the last step. Who ends is not wanted in the one after it.
+  // Reads the tokens of the last step. Requests that end are dropped from the step after it.
   void settle() {
     if (last_.empty()) return;
     const auto* tokens = static_cast<const int64_t*>(decode_.program().fetched(last_.fetch));
@@ -366,7 +365,7 @@ class Generator {
       if (w.rows > 0) report_logits(w, row);
       row += w.rows;
       Sequence& s = *w.sequence;
-      // A request that only wants its prompt scored ends with the prompt.
+      // A request that only scores its prompt ends with the prompt.
       const bool ended =
           w.samples ? append_token(s, tokens_[static_cast<size_t>(row - 1)], setup_, exchange_)
                     : s.request.new_tokens == 0 && s.cached == s.prompt;
@@ -394,7 +393,7 @@ class Generator {
   std::vector<int64_t> tokens_;
   std::vector<float> logits_;
   int64_t step_tokens_ = 0;
-  Unread unread_, last_;  // that was enqueued last, and the one before it
+  Unread unread_, last_;  // the last enqueued step, and the one before it
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step computes the first requests that fit, whole, in order of arrival. Nothing of a request is
-// on the device between steps, so whoever does not fit just waits for the next one.
+// A step computes the first requests that fit, whole, in order of arrival. The device keeps nothing
+// of a request between steps, so other requests simply wait.
 #include "core/engines/masked_diffusion.hpp"
 
 #include <algorithm>
@@ -20,29 +20,29 @@ int64_t fixed_in_step(int64_t count, int64_t steps, int64_t step) {
 
 namespace {
 
-// A request that was accepted: its tokens, of which those that are not fixed are masks.
+// An accepted request. Tokens that are not fixed are masks.
 struct Canvas {
   Request request;
-  std::vector<int64_t> tokens;  // prompt, then the answer
-  std::vector<bool> fixed;      // of the answer
+  std::vector<int64_t> tokens;  // prompt, then answer
+  std::vector<bool> fixed;      // by token of the answer
   int64_t prompt = 0, scored = 0;
-  int64_t done = 0;             // tokens of the answer that are fixed
-  int64_t block = 0, step = 0;  // where in the answer
+  int64_t done = 0;             // fixed tokens of the answer
+  int64_t block = 0, step = 0;  // current block of the answer, and step in it
   int64_t rounds = 0;           // steps so far
 
   int64_t answer() const { return static_cast<int64_t>(tokens.size()) - prompt; }
   bool scores() const { return request.prompt_logits && scored < prompt; }
 };
 
-// A canvas' share of a step: `count` rows, either prompt positions from `first` on or the masks of
-// its block.
+// A canvas' share of a step: `count` rows. They are prompt positions from `first` on, or the masks
+// of its block.
 struct Share {
   Canvas* canvas = nullptr;
   int64_t count = 0;
   bool scores = false;
 };
 
-// What a step answers for one mask.
+// The result of a step for one mask.
 struct Proposal {
   int64_t row = 0, index = 0, token = 0;  // index: in the answer
   float logprob = 0;
@@ -113,7 +113,7 @@ class Denoiser {
     return sampling_refusal(r.sampling);
   }
 
-  // An order names every token once, and those of a block before those of the next.
+  // An order must name each token once, and a block's tokens before the next block's.
   std::string order_refusal(const Request& r) const {
     if (r.order.empty() || r.forced.empty()) return "";
     if (static_cast<int64_t>(r.order.size()) != r.new_tokens)
@@ -193,7 +193,8 @@ class Denoiser {
     step_rows_ = row;
   }
 
-  // `index` in the answer; -1: a row that is only scored. Every step draws anew.
+  // `index`: token of the answer; -1: a row that is only scored. Each step draws new random
+  // numbers.
   void write_sampling(int64_t row, const Canvas& c, int64_t index) {
     const Sampling& sampling = c.request.sampling;
     const bool draws = index >= 0 && sampling.temperature > 0;
@@ -247,7 +248,7 @@ class Denoiser {
     return proposals_;
   }
 
-  // The proposals that stay come first, in the order in which they are fixed.
+  // Puts the proposals that stay first, in the order in which they are fixed.
   void rank(const Canvas& c, std::vector<Proposal>& list) const {
     const Request& r = c.request;
     if (r.forced.empty()) {
@@ -283,7 +284,7 @@ class Denoiser {
     const bool is_forced = p.index < static_cast<int64_t>(r.forced.size());
     const int64_t token = is_forced ? r.forced[static_cast<size_t>(p.index)] : p.token;
     if (token < 0 || token >= setup_.vocab_size) {
-      // A provider's fault, which would otherwise become a read out of bounds in the next step.
+      // A provider's fault. The next step would read out of bounds.
       exchange_.failed(r.id, "token " + std::to_string(p.index) + " was sampled as " +
                                  std::to_string(token) + ", outside the vocabulary");
       c.done = c.answer();
@@ -301,8 +302,8 @@ class Denoiser {
   Exchange& exchange_;
   MaskedDiffusionSetup setup_;
   int64_t tokens_max_, batch_max_, rows_max_;
-  std::deque<Canvas> canvases_;  // by arrival
-  std::vector<Share> shares_;    // of the step that is being computed
+  std::deque<Canvas> canvases_;  // in order of arrival
+  std::vector<Share> shares_;    // of the current step
   int64_t step_tokens_ = 0, step_rows_ = 0;
   std::vector<int64_t> tokens_;
   std::vector<float> logprobs_, logits_;

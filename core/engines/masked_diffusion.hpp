@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The diffuse engine over any program: what drive.hpp's diffuse() does for a session, open to tests
-// with programs of their own.
+// The masked diffusion engine for any program, so that tests can use their own; diffuse() in
+// core/exec/model.hpp runs it for a session.
 #pragma once
 #include "core/exec/model.hpp"
 #include "core/exec/session.hpp"
@@ -12,10 +12,10 @@ struct MaskedDiffusionSetup {
   int64_t max_context = 0, vocab_size = 0;
 };
 
-// Serves the exchange until no request will come. Throws what the program throws.
+// Serves the exchange until no request will come. Passes on exceptions of the program.
 void diffuse(Program& program, Exchange& exchange, const MaskedDiffusionSetup& setup);
 
-// How many of a block's `count` tokens are fixed in its step `step` of `steps`.
+// Number of tokens that step `step` of `steps` fixes in a block of `count` tokens.
 int64_t fixed_in_step(int64_t count, int64_t steps, int64_t step);
 
 }  // namespace fk

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A scenario's own keys with those of the chosen profile laid over them.
+// A scenario's keys; those of the chosen profile override them.
 struct Layers {
   Yaml scenario;
   Yaml profile;
@@ -27,7 +27,7 @@ struct Layers {
   }
 };
 
-// Either a file beside the scenario or a name in registry/configs.
+// A file beside the scenario, or a name in registry/configs.
 fs::path config_path(const Yaml& yaml) {
   const std::string& text = yaml.text();
   if (!ends_with(text, ".json")) return find_config(text, yaml.where());

@@ -52,7 +52,7 @@ std::string Scheduler::refusal(const Request& request) const {
            std::to_string(request.new_tokens) + " new ones exceed the context of " +
            std::to_string(options_.max_context);
   }
-  // The last token is never fed back, so it needs no slot.
+  // The last token is no input, so it needs no slot.
   const int64_t pages =
       pages_of(prompt + std::max<int64_t>(request.new_tokens - 1, 0) + options_.step_slots - 1);
   if (pages > pool_.total()) {
@@ -67,7 +67,7 @@ void Scheduler::add(Request request) {
   s->prompt = static_cast<int64_t>(request.tokens.size());
   s->tokens.reserve(static_cast<size_t>(s->prompt + request.new_tokens));
   s->tokens = request.tokens;
-  // A request that ends with its prompt ends with a row.
+  // A request without new tokens ends with the logits row of its prompt's end.
   s->reported = std::clamp<int64_t>(request.first_logits, 0, s->prompt - 1);
   s->pages.reserve(
       static_cast<size_t>(pages_of(s->prompt + request.new_tokens + options_.step_slots)));
@@ -91,7 +91,7 @@ void Scheduler::admit() {
   }
 }
 
-// One token that was generated before is as well computed by a decode step.
+// False for one missing token of the answer: a decode step computes it as well.
 bool Scheduler::needs_prefill(const Sequence& s) const {
   return s.cached < s.prompt || s.length() - s.cached > 1;
 }
@@ -102,7 +102,7 @@ void Scheduler::plan_prefill() {
     Sequence& s = *entry;
     if (!needs_prefill(s)) continue;
     int64_t end = std::min(s.length(), s.cached + tokens);
-    // Scored prompts need a row for every position that was not reported before a preemption.
+    // A scored prompt needs a row for each position that was not reported before a preemption.
     const bool scored = s.request.prompt_logits;
     const int64_t first_row = scored ? std::max(s.cached, s.reported) : s.length() - 1;
     end = std::min(end, first_row + rows);
@@ -133,7 +133,7 @@ void Scheduler::preempt_youngest() {
   ++preemptions_;
 }
 
-// Makes room for the next step of running_[index]; false if that request had to leave itself.
+// Gets pages for the next step of running_[index]. False: that request itself was preempted.
 bool Scheduler::grow(size_t index) {
   Sequence& s = *running_[index];
   const int64_t missing =

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokens of which requests are computed in the next step of a generating model. Decides over
-// slots and pages only; it knows no tensors, so that every decision can be tested.
+// Chooses the requests and tokens of the next step of a generating model. Decides over slots and
+// pages only, without tensors, so that every decision can be tested.
 //
 // The policy is that of vLLM's first engine. Requests are served in order of arrival. A request is
-// admitted when a slot is free and the cache has pages for all its tokens and one more for every
-// running request. Prefill goes before decode: prompts are computed in chunks, several requests in
-// one step, and only when none is left all running requests get one token. When the cache is full
-// the youngest running request gives its pages back and is computed again later, from its prompt
-// and what it has generated so far.
+// admitted when a slot is free, and the cache has pages for all its tokens and one more page for
+// each running request. Prefill goes before decode. Prompts are computed in chunks, several
+// requests in one step. When no prompt is left, all running requests get one token. When the cache
+// is full, the youngest running request gives its pages back. It is computed again later, from its
+// prompt and its generated tokens.
 #pragma once
 #include <deque>
 #include <memory>
@@ -19,27 +19,27 @@
 
 namespace fk {
 
-// Why a request cannot be served whatever the cache: a token outside the vocabulary (`what` says
-// which list it is of), a distribution that is none. Empty if it can.
+// Why a request cannot be served with any cache: a token outside of the vocabulary (`what` names
+// its list), or an invalid distribution. Empty: it can.
 std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what);
 std::string sampling_refusal(const Sampling& sampling);
 
-// A request that was accepted.
+// An accepted request.
 struct Sequence {
   Request request;
-  std::vector<int64_t> tokens;  // prompt, then what was generated
+  std::vector<int64_t> tokens;  // prompt, then generated tokens
   std::vector<int32_t> pages;   // token i is in slot i % page_size of pages[i / page_size]
-  int32_t slot = -1;            // of the states with the axis N, while it runs
+  int32_t slot = -1;            // in states with the axis N, while it runs
   bool encoded = false;         // its encoder has run since it got its slot
   int64_t prompt = 0;
-  int64_t cached = 0;    // leading tokens whose keys and values are in the cache
+  int64_t cached = 0;    // leading tokens with keys and values in the cache
   int64_t reported = 0;  // leading positions that have had their logits row, or need none
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return length() - prompt; }
 };
 
-// A sequence's share of a step: tokens [first, first + count), of which the last `rows` get logits.
+// A sequence's share of a step: tokens [first, first + count). The last `rows` of them get logits.
 struct Work {
   Sequence* sequence = nullptr;
   int64_t first = 0, count = 0, rows = 0;
@@ -52,26 +52,27 @@ class Scheduler {
     int64_t max_batch = 1, max_context = 0, chunk_tokens = 0;
     int64_t rows = 0;  // logits rows of one prefill step, at least max_batch
     int64_t page_size = 1, pages = 0, vocab_size = 0;
-    int64_t step_slots = 1;  // that a decode step may write for a request, from its first token on
+    // slots that a decode step may write for a request, from its first token on
+    int64_t step_slots = 1;
   };
   explicit Scheduler(const Options& options);
 
-  // Why a request can never be served; empty if it can.
+  // Why a request can never be served; empty: it can.
   std::string refusal(const Request& request) const;
   // FK_CHECK: refusal(request) is empty.
   void add(Request request);
   bool idle() const { return waiting_.empty() && running_.empty(); }
 
-  // Whether next() would give a decode step of the requests that run now, without one more or less.
+  // True when next() would give a decode step of exactly the running requests.
   bool steady() const;
   enum class Step { none, prefill, decode };
-  // The next step; work() holds it until the next call.
+  // The next step. work() holds it until the next call.
   Step next();
   const std::vector<Work>& work() const { return work_; }
 
-  // After a step, for each Work in order: its tokens are in the cache.
+  // Call after a step for each Work in order: its tokens are in the cache.
   void computed(const Work& work);
-  // The sequence is done: slot and pages are free again, the pointer is dead.
+  // Ends a sequence: frees its slot and pages. The pointer becomes invalid.
   void finish(Sequence* sequence);
 
   int64_t preemptions() const { return preemptions_; }
@@ -91,7 +92,7 @@ class Scheduler {
   Options options_;
   KvPagePool pool_;
   std::vector<int32_t> free_slots_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;  // both by arrival
+  std::deque<std::unique_ptr<Sequence>> waiting_;  // both in order of arrival
   std::vector<std::unique_ptr<Sequence>> running_;
   std::vector<Work> work_;
   int64_t preemptions_ = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A round: the draft grows a tree for every running request, the target computes all trees in one
-// step, the longest path that the target would have written itself is taken, and its keys and
-// values move to where they belong. What the target chooses at a node is chosen by the number of
-// the answer's token alone, so an answer is the target's own, sampled or greedy.
+// A round: the draft grows a tree for each running request. The target computes all trees in one
+// step. The longest path that the target would have written is taken, and its keys and values move
+// to their final places. The target's choice at a node depends on the answer's token index alone.
+// So the answer equals the target's own, sampled or greedy.
 #include "core/engines/speculate.hpp"
 
 #include <algorithm>
@@ -53,13 +53,13 @@ class Speculator {
   }
 
  private:
-  // What the draft thinks comes next, of a running request by its slot.
+  // The draft's guesses for the next token of a running request, by slot.
   struct Guess {
     std::vector<int64_t> tokens;
     std::vector<float> logprobs;
   };
-  // Positions [first, first + count) of a request whose hidden states the target has just left in
-  // these rows, in order.
+  // Positions [first, first + count) of a request. The target has left their hidden states in these
+  // rows, in order.
   struct Fresh {
     const Sequence* sequence;
     int64_t first;
@@ -157,8 +157,7 @@ class Speculator {
     return s.slot * (1 + options_.expansions()) + 1 + place;
   }
 
-  // The draft reads what the target has computed: position p with the token after it, as far as
-  // that is known.
+  // The draft reads the target's results: each position p with the token after it, as far as known.
   void extend() {
     extend_.clear();
     rows_of_.clear();
@@ -206,7 +205,7 @@ class Speculator {
   }
 
   DraftTree& tree_of(const Sequence& s) { return trees_[static_cast<size_t>(s.slot)]; }
-  // Levels that make sense: a guess beyond the last wanted token does not.
+  // Useful levels: none beyond the last wanted token.
   int64_t levels(const Sequence& s) const {
     return std::min(options_.depth, s.request.new_tokens - s.generated() - 1);
   }
@@ -253,7 +252,7 @@ class Speculator {
     }
   }
 
-  // ---- the target's judgement ----
+  // ---- verification by the target ----
 
   void round() {
     const std::vector<Work> work = scheduler_.work();
@@ -288,7 +287,7 @@ class Speculator {
                        " tokens a step");
   }
 
-  // Follows the target's own choices down the tree of a request whose rows begin at `row`.
+  // Follows the target's choices down the tree of a request. Its rows begin at `row`.
   void judge(const Work& w, int64_t row) {
     Sequence& s = *w.sequence;
     const DraftTree& tree = tree_of(s);
@@ -335,7 +334,7 @@ class Speculator {
   StepInputs prefill_, verify_, extend_, draft_;
   Program& accept_;
   int64_t *from_, *to_, moves_ = 0;
-  std::vector<DraftTree> trees_;  // by slot, as are guesses
+  std::vector<DraftTree> trees_;  // by slot; guesses too
   std::vector<Guess> guesses_;
   std::vector<Fresh> fresh_;
   std::vector<Sequence*> finished_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The speculate engine over any programs: what drive.hpp's speculate() does for a session, open to
-// tests with programs of their own.
+// The speculate engine for any programs, so that tests can use their own; speculate() in
+// core/exec/model.hpp runs it for a session.
 #pragma once
 #include "core/engines/generate.hpp"
 
@@ -11,19 +11,19 @@ struct SpeculateSetup {
   GenerateSetup generate;
 };
 
-// The phases of drive.hpp.
+// The phases that core/exec/model.hpp describes.
 struct SpeculatePhases {
   Program &prefill, &verify, &accept, &extend, &draft;
 };
 
 struct SpeculateStats {
-  int64_t steps = 0, tokens = 0;  // of requests that were verified, and what they got from it
+  int64_t steps = 0, tokens = 0;  // verified requests, summed over steps; tokens that they got
   double mean() const {
     return steps > 0 ? static_cast<double>(tokens) / static_cast<double>(steps) : 0;
   }
 };
 
-// Serves the exchange until no request will come. Throws what a program throws.
+// Serves the exchange until no request will come. Passes on exceptions of a program.
 SpeculateStats speculate(const SpeculatePhases& phases, Exchange& exchange,
                          const SpeculateSetup& setup);
 

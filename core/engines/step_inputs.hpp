@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of one step over a paged cache, collected request by request and token by token and
-// then written to a program at once. For engines whose tokens are not just the next ones.
+// Collects the inputs of one step over a paged cache, request by request and token by token, and
+// writes them to a program at once. For engines with other tokens than the next ones.
 #pragma once
 #include <map>
 #include <string>
@@ -16,24 +16,24 @@ class StepInputs {
   StepInputs(Program& program, int64_t page_size) : program_(program), page_size_(page_size) {}
 
   void clear();
-  // The next tokens are of this sequence, whose context has `context` positions in the cache, the
-  // last `tree` of which are a tree.
+  // Begins a sequence's tokens. Its context has `context` positions in the cache; the last `tree`
+  // positions are a tree.
   void begin(const Sequence& sequence, int64_t context, int64_t tree = 0);
-  // Its key and value go to `place` in the cache of the sequence.
+  // Adds a token. Its key and value go to position `place` of the sequence's cache.
   void token(int64_t id, int64_t position, int64_t place);
-  // Whether the last token sees the next node of the tree, for every node in order.
+  // For each node of the tree in order: true when the last token sees it.
   void sees(bool node) { mask_.push_back(node ? 1 : 0); }
-  // One more value of an input whose only axis is counted with it ("rows", "aux_rows").
+  // Adds a value to an input whose only axis counts such values ("rows", "aux_rows").
   void add(const char* input, int32_t value) { more_[input].push_back(value); }
-  // One more row of logits: what is chosen there is token `index` of the answer; -1: nothing is.
+  // Adds a logits row. It chooses token `index` of the answer; -1: none.
   void row(const Sequence& sequence, int64_t index);
 
   int64_t tokens() const { return static_cast<int64_t>(ids_.size()); }
   int64_t requests() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t rows() const { return static_cast<int64_t>(temperature_.size()); }
-  // Binds an axis of this name, if the phase has it.
+  // Binds an axis, if the phase has it.
   void bind(const char* axis, int64_t value);
-  // Writes everything, binds T, B, W and TW, runs. `rows_axis` is bound to the number of rows().
+  // Writes all inputs, binds T, B, W and TW, and runs. `rows_axis` is bound to rows().
   void run();
   Program& program() { return program_; }
 
@@ -48,7 +48,7 @@ class StepInputs {
   std::vector<int32_t> starts_, lengths_, trees_, mask_, top_k_;
   std::vector<float> temperature_, top_p_, uniform_;
   std::vector<const Sequence*> sequences_;
-  std::vector<size_t> token_request_;  // of every token
+  std::vector<size_t> token_request_;  // by token
   std::map<std::string, std::vector<int32_t>> more_;
 };
 

@@ -17,10 +17,10 @@ namespace {
 
 using Length = Workload::Length;
 
-// Of a sequence, and of requests and rounds: each of the latter takes memory or time.
+// Limits on a sequence's tokens, and on requests and rounds, which take memory or time.
 constexpr int64_t kTokensMost = int64_t{1} << 31, kCountMost = 1'000'000;
 
-// The numbers of one workload, those of `tiny` laid over its own.
+// The numbers of one workload; those of `tiny` override its own.
 class Numbers {
  public:
   Numbers(const Yaml& yaml, bool tiny) {
@@ -45,7 +45,7 @@ class Numbers {
                                             : "most " + std::to_string(most)));
       return value.integer();
     }
-    return layers_.back().at(key).integer();  // the Error of an absent key
+    return layers_.back().at(key).integer();  // Error: the key is absent
   }
   int64_t get(std::string_view key, int64_t least, int64_t fallback) const {
     return has(key) ? get(key, least) : fallback;
@@ -63,8 +63,8 @@ int64_t whole(std::string_view text, const std::string& where) {
   return value;
 }
 
-// "prompt_tokens,output_tokens" and a row per request; lines that start with # say where it is
-// from.
+// Reads "prompt_tokens,output_tokens" and a row per request. Lines that start with # name the
+// source.
 std::vector<Length> read_lengths(const std::filesystem::path& file) {
   constexpr size_t kBytesMost = size_t{64} << 20;
   std::istringstream in(read_file(file, kBytesMost));
@@ -99,7 +99,7 @@ Length scaled(Length length, const Numbers& numbers) {
   return {shrink(length.prompt, "prompt_cap"), shrink(length.output, "output_cap")};
 }
 
-// The lengths before scaling, from a file or the same for every request.
+// The lengths before scaling: from a file, or equal for all requests.
 std::vector<Length> raw_lengths(const Yaml& yaml, const Numbers& numbers) {
   if (const auto found = yaml.find("lengths")) {
     if (yaml.has("prompt")) yaml.at("prompt").fail("there are `lengths` already");
@@ -184,7 +184,7 @@ Workload load_workload(const std::filesystem::path& file, const std::string& nam
       skipped_in_a_row = 0;
       continue;
     }
-    // A batch takes the next rows that fit; of a set those that do not fit are missing.
+    // A batch takes the next rows that fit. A set of requests loses those that do not fit.
     if (!latency) ++w.left_out;
     if (++skipped_in_a_row >= rows.size() && w.lengths.empty()) break;
   }

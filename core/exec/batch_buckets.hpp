@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One phase in several sizes: programs of the same graph with smaller limits, each with the
-// providers that are best there. A step runs in the smallest that holds it. All of them have the
+// One phase in several sizes: programs of the same graph with smaller limits, each with the best
+// providers for its size. A step runs in the smallest program that holds it. All programs have the
 // same inputs in the same memory.
 #pragma once
 #include <functional>
@@ -14,7 +14,7 @@ namespace fk {
 
 class LadderProgram final : public Program {
  public:
-  // By limits, smallest first; the last has those of the phase. They must outlive this.
+  // By limits, smallest first. The last has the phase's limits. All must outlive this.
   explicit LadderProgram(std::vector<PhaseProgram*> rungs);
 
   int axis(const std::string& name) const override { return rungs_.back()->axis(name); }
@@ -46,9 +46,9 @@ class LadderProgram final : public Program {
     PhaseProgram* rung = nullptr;
     int64_t which = 0;
   };
-  Fetched fetched_[2];  // by turns
+  Fetched fetched_[2];  // in turns
   int64_t fetches_ = 0;
-  std::function<void()> feed_;  // the rung that runs next
+  std::function<void()> feed_;  // for the next rung that runs
 };
 
 }  // namespace fk

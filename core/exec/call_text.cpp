@@ -37,7 +37,7 @@ std::string init_text(const Slot& slot, fk_slot value) {
   }
 }
 
-// Axes from the shapes that are there. Inside a list they may differ by entry.
+// Finds axes from the present shapes. In a list they may differ by entry.
 class AxisFinder {
  public:
   AxisFinder(const Contract& contract, const Frames& frames) : c_(contract), frames_(frames) {
@@ -72,7 +72,7 @@ class AxisFinder {
     return by_init_.count(letter) || axes_.count(letter) || listed_.count(letter);
   }
 
-  // What the constructor gives is not written again.
+  // Axes from the constructor are not written again.
   void from_init(const Slot& slot) {
     const fk_slot value = frames_.init[static_cast<size_t>(slot.index)];
     if (slot.kind == SlotKind::comm) {
@@ -101,7 +101,7 @@ class AxisFinder {
       }
     }
   }
-  // An axis that stands nowhere alone: B of [B+1].
+  // Solves for an axis that never stands alone: B of [B+1].
   void solve(const Slot& slot, const std::vector<const fk_in*>& views) {
     if (!slot.list.empty() || views.empty()) return;
     for (size_t d = 0; d < slot.shape.size(); ++d) {

@@ -8,8 +8,8 @@ namespace fk {
 
 namespace {
 
-// A part beyond the first size is uploaded for itself, and one beyond the second without a look at
-// what changed: an upload takes longer than a look at few bytes.
+// Larger parts have their own upload. Parts beyond the second size are uploaded without a
+// comparison. For few bytes a comparison is faster than an upload.
 constexpr int64_t kTogether = int64_t{1} << 18, kLookedAt = int64_t{1} << 20;
 
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -61,7 +61,7 @@ std::byte* InputMemory::device(int part) const {
 }
 
 void InputMemory::upload(const std::vector<int64_t>& bytes) {
-  int64_t begin = 0, end = 0;  // of the small parts, from the first to the last that changed
+  int64_t begin = 0, end = 0;  // range of changed bytes in the small parts
   for (size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
     Block& block = blocks_[place.block];

@@ -30,7 +30,7 @@ class Lowering {
     std::vector<Tap> taps = std::move(graph.taps);
     out_->graph = std::move(graph);
     lower_calls(std::move(calls), taps, 0);
-    make_views();  // of taps and outputs that no node uses
+    make_views();  // for taps and outputs without a node
     note_handed();
     return std::move(out_);
   }
@@ -89,7 +89,7 @@ class Lowering {
     lower_calls(std::move(inner), taps, depth + 1);
   }
 
-  // The nodes of other sizes. The frames of all point to what is in the last one's call.
+  // Adds the nodes for other sizes. All frames point to the data of the last node's call.
   void push_sizes(const Node& last, Chosen& chosen) {
     // A step of decode is captured whole, or not at all.
     if (out_->graph.phase == "decode" && is_captured(*last.provider))
@@ -116,7 +116,7 @@ class Lowering {
     return w.of.is_symbol() && w.of.eval(limits_) < w.bound.at_least;
   }
 
-  // From the letters of the contract to what they are in this graph.
+  // Translates a bound from the contract's letters to this graph's axes.
   static StepBound in_step(const SizeBound& bound, const Call& call) {
     const Expr of = Expr::parse(bound.of, "the ranking of " + call.contract->op);
     for (const auto& symbol : of.symbols())
@@ -126,7 +126,7 @@ class Lowering {
     return {of.substitute(call.axes), bound};
   }
 
-  // A baseline that would take a region whole steps back where the candidate has an op inside it.
+  // A baseline must not take a region whole when the candidate has an op inside it.
   bool yields_to_candidate(const Provider& chosen, const Call& call) {
     if (policy_.candidate.empty() || chosen.plugin == policy_.candidate) return false;
     if (policy_.pins.count(call.contract->op)) return false;
@@ -145,7 +145,7 @@ class Lowering {
     });
   }
 
-  // Views of values that have none yet, at the limits.
+  // Makes views, at the limits, for values without one.
   void make_views() {
     for (size_t i = out_->views.size(); i < out_->graph.values.size(); ++i) {
       set_view(out_->views.emplace_back(), Value{static_cast<int>(i)}, device_type_);
@@ -225,8 +225,8 @@ class Lowering {
     value.p = comm_;
   }
 
-  // A plan field is the host copy of a forward field, which the engine must have written as an
-  // input.
+  // A plan field is the host copy of a forward field. That field must be an input, which the engine
+  // writes.
   fk_slot plan_slot(const Node& node, const Slot& slot) {
     const Slot& mirrored = node.call.contract->at(slot.mirror.empty() ? slot.name : slot.mirror);
     const auto& values = node.call.forward[static_cast<size_t>(mirrored.index)];
@@ -256,7 +256,7 @@ class Lowering {
   const Axes& limits_;
   const fk_comm* comm_;
   std::unique_ptr<Lowered> out_;
-  std::map<std::string, bool> candidate_inside_;  // by op of a region
+  std::map<std::string, bool> candidate_inside_;  // by a region's op
 };
 
 void need_alignment(const Lowered& lowered, size_t value) {

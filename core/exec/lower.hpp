@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recorded graph to nodes with providers: regions are given to a provider that takes the op
-// whole, or expanded and asked again. The views that frames point to are made here and keep their
-// addresses.
+// Turns a recorded graph into nodes with providers. A region goes to a provider that takes the
+// whole op, or is expanded, and its parts are asked again. The views in frames are made here and
+// keep their addresses.
 #pragma once
 #include <deque>
 #include <memory>
@@ -14,51 +14,51 @@
 
 namespace fk {
 
-// A view with room for its dims; frames hold its address for as long as the program lives.
+// A view with space for its dims. Frames hold its address while the program lives.
 struct ViewStore {
   fk_out view{};
   int64_t dims[16]{};  // shape, then strides
 };
 
-// Of the sizes of a step.
+// A bound on the sizes of a step.
 struct StepBound {
   Expr of;  // over the axes of the graph
   SizeBound bound;
-  int value = -1;  // the program's own, of `of`
+  int value = -1;  // index of the program's value of `of`
 };
 
-// A call of which different providers take different sizes is one node for each of them, one after
-// the other, and in every step one of these runs: the first whose `when` holds, else the last.
+// If different providers take different sizes of a call, each has a node, one behind the other.
+// Each step runs one of them: the first whose `when` holds, else the last.
 struct Node {
   Call call;
   const Provider* provider = nullptr;
   fk_need need{};
   std::vector<StepBound> when;
-  size_t others = 0;  // of the first of them: how many follow
+  size_t others = 0;  // in the first of such nodes: number of nodes that follow
   std::vector<std::string> refusals;
   Frames frames;  // host layout
 };
 
 struct Lowered {
-  Graph graph;  // with the buffers and values that expansions added; its calls are in `nodes`
+  Graph graph;  // with buffers and values of the expansions; its calls are in `nodes`
   std::vector<Node> nodes;
   std::vector<Tap> taps;        // `before` counts nodes
   std::deque<ViewStore> views;  // by value, at the limits, data null
   std::vector<bool> handed;     // by value: an op or the caller gets its view
   std::deque<ViewStore>
       host_views;  // for plan frames; their data is set to the input's host memory
-  std::vector<int> host_view_values;  // the value that each mirrors
+  std::vector<int> host_view_values;  // the value that each one mirrors
   std::deque<fk_in_list> lists;
   std::deque<std::vector<const fk_in*>> list_items;
   std::deque<fk_ints> ints;
 };
 
-// Throws Error where a view that is handed out begins elsewhere than the ABI promises (tensor.h). A
-// slice that is only reshaped may begin anywhere: its reshaped strides promise less.
+// Throws Error when a handed-out view begins at an address without the ABI's alignment (tensor.h).
+// A reshaped slice may begin anywhere, because its strides promise less.
 void need_alignment(const Lowered& lowered, size_t value);
 
-// `limits` has the largest value of every axis; `comm_or_null` is this rank's communicator, where
-// there are several. Throws Error when no provider takes an op.
+// `limits` has the largest value of each axis. `comm_or_null` is this rank's communicator; null:
+// one rank. Throws Error when no provider takes an op.
 std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,
                                const ProviderPolicy& policy, int32_t device_type, int32_t device_id,
                                const Axes& limits, const fk_comm* comm_or_null);

@@ -23,7 +23,7 @@ std::vector<std::string> texts(const Yaml& yaml, std::string_view key) {
   return out;
 }
 
-// Files <folder>/<sub>/**/*<extension> of every registry folder, by stem; the first folder wins.
+// Files <folder>/<sub>/**/*<extension> of all registry folders, by stem; the first folder wins.
 std::map<std::string, fs::path> files(const char* sub, const char* extension) {
   std::map<std::string, fs::path> found;
   for (const auto& dir : paths::registry_dirs()) {
@@ -71,7 +71,7 @@ Json to_json(const Yaml& yaml) {
   if (!is_number(yaml)) return text;
   const bool whole = text.find_first_of(".eEnN") == std::string::npos || starts_with(text, "0x");
   if (whole) return yaml.integer();
-  // JSON has no such number: it would be null, which is as if the key were absent.
+  // JSON has no such number. It would become null, which means an absent key.
   if (!std::isfinite(yaml.number())) yaml.fail("`" + text + "` is no number to compute with");
   return yaml.number();
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What registry/models/<domain>/<arch>.yaml says about a model: where it comes from, which public
-// configurations it has, how it is made tiny, how its correctness is judged.
-// registry/models/README.md has the grammar.
+// Description of a model, from registry/models/<domain>/<arch>.yaml: its source, public
+// configurations, tiny sizes, and test of correctness. registry/models/README.md has the grammar.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -13,23 +12,23 @@
 
 namespace fk {
 
-enum class Signal { logits, embeddings };  // what is compared with the reference
+enum class Signal { logits, embeddings };  // compared with the reference
 
 struct ModelInfo {
   std::string arch, domain, summary;
   std::vector<std::string> architectures;  // class names in config.json
   std::vector<std::string> configs;        // files in registry/configs, without .json; may be empty
-  std::string source, paper;               // production class; where the model is described
+  std::string source, paper;               // production class; description of the model
   Signal correctness = Signal::logits;
-  std::vector<std::string> parts;    // the L2 and L3 ops that it is made of
-  std::shared_ptr<const Json> tiny;  // overrides of a configuration for the tiny profile
-  std::string where;                 // file
+  std::vector<std::string> parts;    // L2 and L3 ops in the model
+  std::shared_ptr<const Json> tiny;  // changes of a configuration for the tiny profile
+  std::string where;                 // the file
 
-  // Error names file, line and the nearest known key.
+  // Error with file, line and nearest known key.
   static ModelInfo load(const std::filesystem::path& file);
 };
 
-// All descriptions below the registry folders, by arch. Error for an arch that is described twice.
+// All descriptions in the registry folders, by arch. Error for a second description of an arch.
 std::vector<ModelInfo> load_model_infos();
 // Error with the nearest name.
 ModelInfo find_model_info(const std::string& arch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of architectures that registered themselves, and how a configuration finds its own.
+// The table of registered architectures, and the search for a configuration's architecture.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -28,9 +28,9 @@ std::map<std::string, const char*>& defaults() {
   return *texts;
 }
 
-// Keys of any configuration that no answer depends on: names and versions, dtypes (a run has its
-// own), training, the library's outputs, and how `generate` chooses tokens. The weights' reader
-// looks at `quantization_config`.
+// Keys of any configuration without effect on answers: names and versions, dtypes (a run has its
+// own), training, the library's outputs, and the token choice of `generate`. The reader of weights
+// uses `quantization_config`.
 const std::vector<std::string>& harmless_keys() {
   static const std::vector<std::string> keys{
       // names, versions, dtypes
@@ -55,7 +55,7 @@ const std::vector<std::string>& harmless_keys() {
   return keys;
 }
 
-// The arch that has the name in the list `names` of its registration.
+// The arch whose registration has the name in its list `names`.
 std::string find_arch(const Config& config, const char* key, const std::string& name,
                       std::vector<std::string> Entry::*names) {
   std::vector<std::string> known;

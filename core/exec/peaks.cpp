@@ -27,7 +27,7 @@ std::vector<Named> find_all() {
   return all;
 }
 
-// Empty until they are read ahead.
+// nothing before read_peaks()
 std::optional<std::vector<Named>> known_peaks;
 
 }  // namespace

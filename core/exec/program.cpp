@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per run: evaluate the few distinct expressions over the axes, write them into the views that
-// depend on them, plan once per group, then call every node. Frames never change after set_memory.
+// Each run writes the few distinct expressions over the axes into the views that depend on them,
+// plans once per group, and calls all nodes. Frames never change after set_memory.
 #include "core/exec/program.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// What is downloaded often is no larger.
+// Frequent downloads are at most this large.
 static constexpr int64_t kStaged = int64_t{1} << 16;
 
 int64_t Program::fetch(const std::string&, int64_t) {
@@ -42,7 +42,7 @@ PhaseProgram::PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device
     infos_.push_back({node.call.path, node.call.contract->op, node.provider->plugin,
                       node.call.contract->level, node.refusals, node.frames, node.call.contract});
   }
-  // In "decode" every request has one token, so what is captured there may rely on it.
+  // In "decode" each request has one token, so captures may rely on that.
   const int32_t least =
       lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
   for (auto& node : lowered_->nodes)
@@ -60,8 +60,8 @@ int64_t PhaseProgram::size_at_limits(const Buffer& buffer) const {
   return n;
 }
 
-// A temp lives from the first to the last node that sees any view of it; what is zeroed, looked at
-// or an output lives longer.
+// A temp lives from the first to the last node with any view of it. Zeroed values, taps and outputs
+// live longer.
 void PhaseProgram::plan_arena() {
   const Graph& g = lowered_->graph;
   const int count = static_cast<int>(lowered_->nodes.size());
@@ -217,7 +217,7 @@ void PhaseProgram::patch_view(ViewStore& store, const ValueInfo& info, DType dty
       patches_.push_back({&store.dims[8 + d], expressions_.add(info.strides[d])});
   }
   if (!free) return;
-  // An empty tensor reaches nothing; min(count, 1) is 0 then and 1 otherwise.
+  // For an empty tensor min(count, 1) is 0, else 1.
   const Expr size = Expr::max(reach, 0) * Expr::min(count, 1) * bytes(dtype);
   patches_.push_back({&store.view.nbytes, expressions_.add(size)});
 }
@@ -233,8 +233,8 @@ void PhaseProgram::make_patches() {
   values_.resize(expressions_.size());
 }
 
-// Instances with the same provider, constructor and plan inputs plan together: 32 layers, one call;
-// but for those that have children to plan for.
+// Instances with equal provider, constructor and plan inputs plan together: 32 layers, one call.
+// Instances with children to plan for are excluded.
 void PhaseProgram::make_groups() {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < instances_.size(); ++i) {
@@ -296,7 +296,7 @@ void PhaseProgram::node_failed(size_t node) {
                  error.text[0] ? error.text : "failed without a reason");
 }
 
-// Of the nodes for several sizes of a call the one whose sizes these are.
+// A call may have several nodes by size. Activates the node for the bound sizes.
 void PhaseProgram::choose_nodes() {
   const auto holds = [&](const StepBound& when) {
     return when.bound.holds(values_[static_cast<size_t>(when.value)]);
@@ -331,7 +331,7 @@ void PhaseProgram::run_plans() {
   }
 }
 
-// Everything of a step after the inputs are there.
+// Enqueues the whole step after its inputs.
 void PhaseProgram::enqueue() {
   const bool capturing = captures();
   for (const auto& z : zeroed_)
@@ -372,7 +372,7 @@ void PhaseProgram::run_captured() {
   if (captured_.size() >= kMost) captured_.clear();
   Captured& entry = captured_[axis_values_];
   if (!entry.work && !entry.seen) {
-    // The first time shows that it works at all, and is all that most bindings of a prefill need.
+    // The first run is eager, because most bindings of a prefill come only once.
     entry.seen = true;
     const bool graphs = std::exchange(graphs_, false);
     enqueue();
@@ -386,7 +386,7 @@ void PhaseProgram::run_captured() {
     } catch (...) {
       try {
         device_.end_capture();
-      } catch (const Error&) {  // what failed first is what is told
+      } catch (const Error&) {  // the first error is reported
       }
       throw;
     }
@@ -425,7 +425,7 @@ void PhaseProgram::run() {
 int64_t PhaseProgram::fetch(const std::string& output, int64_t bytes) {
   const size_t at = static_cast<size_t>(++fetches_ % 2);
   if (fetched_bytes_[at] < bytes) {
-    fetched_bytes_[at] = std::max<int64_t>(2 * bytes, 4096);  // making it may wait for the device
+    fetched_bytes_[at] = std::max<int64_t>(2 * bytes, 4096);  // may wait for the device
     fetched_[at] = HostMemory(device_, fetched_bytes_[at]);
   }
   device_.download_later(fetched_[at].data(), output_data(output), bytes);
@@ -435,7 +435,7 @@ int64_t PhaseProgram::fetch(const std::string& output, int64_t bytes) {
 
 const void* PhaseProgram::fetched(int64_t which) {
   FK_CHECK(which > fetches_ - 2 && which <= fetches_, "fetched() of what is not kept");
-  // What run() waits for is behind the copies before it.
+  // Older copies are complete: they precede the work that run() has waited for.
   if (which == fetches_ && !ran_since_fetch_) device_.synchronize();
   return fetched_[which % 2].data();
 }

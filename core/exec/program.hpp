@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of one phase, for session.cpp: made in two steps, because all programs share the
-// arena.
+// The program of one phase, for session.cpp. It is made in two steps, because all programs share
+// the arena.
 #pragma once
 #include <map>
 #include <memory>
@@ -27,16 +27,16 @@ class PhaseProgram final : public Program {
  public:
   PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device& device);
 
-  // Sizes of what the session must provide.
+  // Bytes that the session must provide.
   int64_t arena_bytes() const override { return arena_bytes_; }
   int64_t scratch_bytes() const;
   int64_t persistent_bytes() const;
   std::map<std::string, int64_t> state_bytes() const;
 
-  void set_weights(const SharedBlocks& blocks);           // before instances
+  void set_weights(const SharedBlocks& blocks);           // before make_instances()
   void make_instances(const InstanceServices& services);  // prepare() sees null forward data
-  // After instances. The inputs are those of `larger`, the same phase with larger limits, where
-  // there is one.
+  // After make_instances(). With `larger`, the same phase with larger limits, both share its
+  // inputs.
   void set_memory(const SharedBlocks& blocks, const PhaseProgram* larger = nullptr);
   const std::vector<std::string>& axes() const { return lowered_->graph.axes; }
   void reset_instances();
@@ -67,14 +67,14 @@ class PhaseProgram final : public Program {
  private:
   struct Input {
     std::string name;
-    int part = -1;         // of input_memory_
+    int part = -1;         // in input_memory_
     int bytes_value = -1;  // index of the program's bound size in bytes
   };
   struct Patch {
     int64_t* target;
     int value;
   };
-  // The address of a view that begins where an axis says.
+  // The address of a view whose start depends on an axis.
   struct Start {
     fk_out* view;
     std::byte* base;
@@ -88,13 +88,13 @@ class PhaseProgram final : public Program {
     DeviceMemory device;
     std::vector<size_t> nodes;
   };
-  // The work of one binding of the axes, captured when the binding is seen for the second time.
+  // The work of one binding of the axes. Captured when the binding comes for the second time.
   struct Captured {
     bool seen = false;
     std::shared_ptr<void> work;
   };
   struct Feed {
-    int part = -1;  // of input_memory_; -1: none
+    int part = -1;  // in input_memory_; -1: none
     const int64_t* from = nullptr;
     int64_t count = 0, vocab_size = 0;
   };
@@ -127,14 +127,14 @@ class PhaseProgram final : public Program {
   std::vector<int64_t> values_;
   std::vector<Patch> patches_;
   std::vector<Start> starts_;
-  std::vector<int64_t> arena_offsets_;  // by buffer; -1 for those not in the arena
+  std::vector<int64_t> arena_offsets_;  // by buffer; -1: not in the arena
   int64_t arena_bytes_ = 0;
   std::vector<Input> inputs_;
   std::shared_ptr<InputMemory> input_memory_;  // one for all sizes of the phase
-  HostMemory staging_;                // for what is read of outputs: pinned, where that is faster
+  HostMemory staging_;  // for outputs that the host reads; pinned where that is faster
   std::vector<int64_t> input_bytes_;  // by part
-  Feed feed_;                         // of the next run
-  HostMemory fetched_[2];             // by turns
+  Feed feed_;                         // for the next run
+  HostMemory fetched_[2];             // in turns
   int64_t fetched_bytes_[2] = {0, 0}, fetches_ = 0;
   bool ran_since_fetch_ = true;
   std::vector<Zeroed> zeroed_;
@@ -143,7 +143,7 @@ class PhaseProgram final : public Program {
   std::vector<fk_ctx> contexts_;
   std::vector<PlanGroup> groups_;
   std::vector<NodeInfo> infos_;
-  std::vector<bool> active_;  // by node, of the sizes that are bound
+  std::vector<bool> active_;  // by node, for the bound sizes
   TapSink taps_;
   NodeWatch* watch_ = nullptr;
   volatile int32_t* marker_ = nullptr;

@@ -23,8 +23,7 @@ const Yaml& device_file(const std::vector<Yaml>& files, const std::string& devic
   asker.fail("there is no device `" + excerpt(device) + "`", did_you_mean(device, names));
 }
 
-// Where a file's ranking stands: its own, or that of the device which it names instead. Nothing if
-// there is none.
+// A file's ranking: its own, or that of the device that it names. Nothing: none.
 std::optional<Yaml> ranking_in(const std::vector<Yaml>& files, const Yaml& file) {
   std::vector<std::string> seen = {file.at("device").text()};
   auto found = file.find("ranking");
@@ -63,7 +62,7 @@ RankedProviders read_ranked(const Yaml& entry) {
   return out;
 }
 
-// A list of lists is one by sizes, and a list of names one for every call.
+// A list of lists is a ranking by sizes; a list of names is for every call.
 std::vector<RankedProviders> read_op(const Yaml& value) {
   const auto items = value.items();
   if (items.empty()) value.fail("no provider is named");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which providers are best for an op on a device, as measured: `ranking:` in
-// registry/devices/<device>.yaml, by op, and where they differ by the sizes of a call:
+// The measured best providers for an op on a device: `ranking:` in registry/devices/<device>.yaml,
+// by op, and by sizes of a call where they matter:
 //   linear: [cuda, cublas]
 //   paged_attention:
 //     - {where: {"T/B": {at_least: 2}}, providers: [cuda, cudnn, flashinfer]}
@@ -17,7 +17,7 @@
 
 namespace fk {
 
-// Of an expression over the axes of an op's contract, its bounds included.
+// Bounds of an expression over the axes of an op's contract, inclusive.
 struct SizeBound {
   std::string of;
   int64_t at_least = std::numeric_limits<int64_t>::min();
@@ -26,27 +26,27 @@ struct SizeBound {
   bool operator==(const SizeBound&) const = default;
 };
 struct RankedProviders {
-  std::vector<SizeBound> where;        // all hold of the calls that it is for; empty: of every one
-  std::vector<std::string> providers;  // best first; those that are not named come after, by name
+  std::vector<SizeBound> where;        // conditions that all must hold for a call; empty: each call
+  std::vector<std::string> providers;  // best first; unnamed providers follow by name
   bool operator==(const RankedProviders&) const = default;
 };
-// By op, in the order in which they are asked: the first one that holds of a call is its own.
+// By op. The first entry whose conditions hold for a call is used.
 using Ranking = std::map<std::string, std::vector<RankedProviders>>;
 
 void to_json(Json& json, const RankedProviders& ranked);
 void from_json(const Json& json, RankedProviders& ranked);
 
-// Of the kind that a device's own name has (core/device/device_files.hpp); empty if there is none.
-// A device may have that of another one (`ranking: h200`). Error names file and line.
+// The ranking for a device's own name (core/device/device_files.hpp); empty: none. A device may use
+// another one's (`ranking: h200`). Error with file and line.
 Ranking ranking_of(const std::string& device_name);
 
-// Those of a call with these axes, which the contract names; null if its op has no ranking, or none
-// for such a call.
+// The best providers for a call with these axes of the contract; null: the op has no ranking for
+// it.
 const std::vector<std::string>* ranked(const Ranking& ranking, const std::string& op,
                                        const Axes& axes);
 
-// Batches for which decode on a GPU is made in a size of its own (Session::Options::decode_sizes):
-// other kernels are best for products of so many rows.
+// Batches with a decode program of their own on a GPU (Session::Options::decode_sizes), because the
+// best kernels for products depend on the number of rows.
 inline const std::vector<int64_t> kDecodeSizes = {16, 32, 128, 256};
 
 }  // namespace fk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory is bounded: of what is not kept only a count is known.
+// Memory is bounded: calls that are not kept are only counted.
 #include "core/exec/recorder.hpp"
 
 #include <unistd.h>
@@ -20,10 +20,10 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kShapesMax = 4096;  // of one op in one phase, that are told apart
+constexpr size_t kShapesMax = 4096;  // distinct shapes of one op in one phase
 
-// Floats that say how a call is meant rather than what it computes on: chances, weights of experts.
-// They have one dtype and a generator of their own, and are small.
+// True for floats that control a call and are no data: probabilities, weights of experts. They have
+// one dtype and a generator of their own, and are small.
 bool is_metadata(const Slot& slot, const fk_in& view) {
   constexpr int64_t kMetadataBytes = 1 << 20;
   if (!is_float(dtype_of(view))) return true;
@@ -41,7 +41,7 @@ void write_all(int fd, const std::byte* data, size_t count) {
   }
 }
 
-// A dense copy of what a view shows.
+// A dense copy of a view's data.
 std::vector<std::byte> fetch(Device& device, const fk_in& view) {
   const auto width = static_cast<size_t>(bytes(dtype_of(view)));
   const auto count = static_cast<size_t>(numel(shape_of(view)));
@@ -74,7 +74,7 @@ struct Recorded {
   int64_t count = 1;
 };
 
-// Why a call cannot be a case, from its whole numbers; empty when it can.
+// Why a call's integers rule it out as a case; empty: it can be one.
 std::string no_case(const Contract& contract, const std::vector<Fetched>& fields) {
   const auto made_by = [&](const char* generator) {
     return std::find_if(fields.begin(), fields.end(), [&](const Fetched& f) {
@@ -93,13 +93,13 @@ std::string no_case(const Contract& contract, const std::vector<Fetched>& fields
 
 // Calls of one op in one phase with equal shapes.
 struct ShapeClass {
-  int64_t calls = 0, fresh = 0;        // all; those whose contents were not kept when they came
+  int64_t calls = 0, fresh = 0;        // all calls; calls with contents that were not kept yet
   std::map<std::string, size_t> kept;  // contents -> index of the case
 };
 
 struct OpCases {
-  int64_t cases = 0, calls = 0, limit = 0, size = 0;  // calls left out, and why
-  std::map<std::string, int64_t> no_case;             // likewise
+  int64_t cases = 0, calls = 0, limit = 0, size = 0;  // calls that were left out, by reason
+  std::map<std::string, int64_t> no_case;             // the same, with the reason
   std::map<std::vector<int64_t>, ShapeClass> shapes;
 };
 
@@ -159,7 +159,7 @@ struct CaseRecorder::Impl {
     std::map<std::string, OpCases> ops;
   };
 
-  // Calls that differ in nothing but shapes and contents are of one kind.
+  // Calls of one kind differ only in shapes and contents.
   int64_t kind_of(PhaseWatch& at, const Program::NodeInfo& node) {
     const auto [it, fresh] = at.kinds.try_emplace(&node, 0);
     if (!fresh) return it->second;
@@ -190,7 +190,7 @@ struct CaseRecorder::Impl {
     return f;
   }
 
-  // Looks at a call; the index of its case when that is a new one.
+  // Handles a call. Returns the index of a new case.
   std::optional<size_t> call(PhaseWatch& at, const Program::NodeInfo& node) {
     OpCases& op = at.ops[node.op];
     ++op.calls;
@@ -233,8 +233,8 @@ struct CaseRecorder::Impl {
     return cases.size() - 1;
   }
 
-  // The first call with its shapes, then others of them further and further apart, so that layers
-  // and steps are spread; a quarter of what an op may have is for one set of shapes.
+  // Keeps the first call with its shapes, then others at growing distances, so that layers and
+  // steps are spread. One set of shapes gets a quarter of an op's cases at most.
   bool wanted(const OpCases& op, ShapeClass& shape) const {
     const int64_t index = shape.fresh++;
     if (op.cases >= options.cases_max) return false;
@@ -253,7 +253,7 @@ struct CaseRecorder::Impl {
   void keep(PhaseWatch& at, const Program::NodeInfo& node, const std::vector<Fetched>& fields) {
     Json text = call_text(*node.contract, node.frames);
     std::string name = at.phase + "." + std::to_string(at.ops[node.op].cases);
-    std::replace(name.begin(), name.end(), ' ', '_');  // "decode up to 16"
+    std::replace(name.begin(), name.end(), ' ', '_');  // for example "decode up to 16"
     text["name"] = name;
     text["phase"] = at.phase;
     text["path"] = node.path;
@@ -278,8 +278,8 @@ struct CaseRecorder::Impl {
     cases.push_back({std::move(text), 1});
   }
 
-  // A float is a luxury: what has no room is made by its generator when the case is used. Of a list
-  // all entries are there or none.
+  // Stores a float tensor if there is space; otherwise its generator makes it when the case is
+  // used. A list is stored whole or not at all.
   void put_value(Json& text, Json& stored, const Slot& slot, const fk_in& view) {
     Json& missing = text["generated"];
     const auto size = shape_bytes(shape_of(view), dtype_of(view));
@@ -301,7 +301,7 @@ struct CaseRecorder::Impl {
     return f.name;
   }
 
-  // Whole numbers that a new case's call wrote: the choices of a router, a permutation.
+  // Records integers that a new case's call wrote: a router's choices, a permutation.
   void results(size_t index, const Program::NodeInfo& node) {
     Json outputs = Json::object();
     for (const auto& slot : node.contract->section(SectionId::forward)) {

@@ -10,7 +10,7 @@ namespace fk {
 
 namespace {
 
-// Asks one plugin's implementation; fills `chosen` and returns true if it takes the call.
+// Asks one plugin. If it takes the call, fills `chosen` and returns true.
 bool ask(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
          const Frames& meta, const std::string& plugin, Chosen& chosen) {
   for (const Provider* provider : plugins.of(contract.op)) {
@@ -44,14 +44,14 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
     for (const auto& r : plugins.refused())
       if (r.plugin == pin->second && r.op == contract.op) why = r.why;
     fail(where,
-         "the scenario wants the provider `" + pin->second + "`, which refuses the op: " + why,
+         "the scenario names the provider `" + pin->second + "`, which refuses the op: " + why,
          contains(plugins.plugin_names(), pin->second)
              ? ""
              : did_you_mean(pin->second, plugins.plugin_names()));
   }
   if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
     return chosen;
-  // In the order of a ranking, and then the others; false where none of them takes it.
+  // Asks the ranked baselines, then the others. False: none takes the call.
   const auto ask_baselines = [&](const std::vector<std::string>& best, Chosen& into) {
     std::vector<std::string> order;
     for (const auto* names : {&best, &policy.baselines})
@@ -74,7 +74,7 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
     }
   }
   if (ask_baselines(otherwise, chosen)) return chosen;
-  chosen.sizes.clear();  // who takes a call of some sizes takes all
+  chosen.sizes.clear();  // the next provider takes calls of all sizes
   const auto ask_oracles = [&] {
     return std::any_of(policy.oracles.begin(), policy.oracles.end(), [&](const std::string& name) {
       return contains(policy.baselines, name) && ask(policy, plugins, contract, meta, name, chosen);

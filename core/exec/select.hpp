@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which provider runs a node: an explicit pin, else a candidate, else the ranked baselines, which
-// may be others for calls of other sizes, else the host's expansion, else an error that lists who
-// refused and why. Nothing is substituted silently.
+// Chooses the provider of a node. In order: an explicit pin, a candidate, the ranked baselines
+// (which may depend on a call's sizes), the host's expansion, an Error with all refusals. Nothing
+// is substituted silently.
 #pragma once
 #include <map>
 #include <string>
@@ -14,29 +14,29 @@ namespace fk {
 
 struct ProviderPolicy {
   std::map<std::string, std::string> pins;  // op -> provider; it must take the op
-  std::string candidate;                    // its plugin name; empty: baselines only
+  std::string candidate;                    // plugin name; empty: baselines only
   std::vector<std::string> baselines;       // best first
-  Ranking ranking;                          // those that go before the other baselines
-  // The oracle's providers: asked only after the expansion, so that a slow whole layer never
-  // replaces fast parts of it. With `whole` they are asked before it.
+  Ranking ranking;                          // its providers go before the other baselines
+  // The oracle's providers. They are asked after the expansion, so that a slow whole layer never
+  // replaces its fast parts. With `whole` they are asked before it.
   std::vector<std::string> oracles = {"reference", "cuda_reference"};
   bool whole = false;
-  int32_t device_type = FK_CPU;  // of the session, which sets it; others are not asked
+  int32_t device_type = FK_CPU;  // set by the session; providers of other types are not asked
 };
 
-// Whom calls of some sizes go to instead.
+// The provider for calls of some sizes.
 struct SizeChoice {
   std::vector<SizeBound> where;
   const Provider* provider;
   fk_need need;
 };
 struct Chosen {
-  const Provider* provider = nullptr;  // null: use the expansion, or nobody takes it
+  const Provider* provider = nullptr;  // null: use the expansion, or no provider takes it
   fk_need need{};
   std::vector<std::string> refusals;  // "provider: why"
-  std::vector<SizeChoice> sizes;      // the first that holds of a call, else `provider`
+  std::vector<SizeChoice> sizes;      // the first that holds for a call, else `provider`
 };
-// `expandable`: the op has an expansion. Throws Error when a pin cannot be kept.
+// `expandable`: the op has an expansion. Throws Error when a pin refuses.
 Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
               const Frames& meta, bool expandable, const std::string& path);
 

@@ -63,7 +63,7 @@ struct Session::Impl {
   std::shared_ptr<WeightTable> table = std::make_shared<WeightTable>();
   std::vector<DeviceMemory> weight_memory;
   std::map<std::string, std::span<std::byte>> states;
-  std::vector<DeviceMemory> state_memory;  // the session's own
+  std::vector<DeviceMemory> state_memory;  // owned by the session
   DeviceMemory arena, scratch;
   std::map<std::string, std::unique_ptr<PhaseProgram>>
       programs;                      // destroyed before the memory they use
@@ -75,8 +75,8 @@ struct Session::Impl {
   Impl(const Model& m, const Plugins& plugins, Device& d, Options o)
       : model(m), device(d), options(std::move(o)), children(plugins, options.policy) {}
 
-  // The program of a phase; with `batch`, that of "decode" for at most so many requests, where the
-  // phase has more.
+  // Makes the program of a phase. With `batch`, makes "decode" for at most `batch` requests, if the
+  // phase allows more.
   void make_program(const Plugins& plugins, const std::string& phase, int64_t batch) {
     const auto phases = model.phases();
     if (std::find(phases.begin(), phases.end(), phase) == phases.end()) return;
@@ -103,7 +103,8 @@ struct Session::Impl {
     bytes.weights = layout.bytes;
     const std::byte* there =
         device.host_memory() ? source.block(*table) : source.on_device(device, *table);
-    auto* base = const_cast<std::byte*>(there);  // views of weights are fk_in: read only by type
+    // views of weights are fk_in, and so read only by type
+    auto* base = const_cast<std::byte*>(there);
     if (!base) {
       weight_memory.emplace_back(device, layout.bytes, "the weights of " + options.log_name);
       base = weight_memory.back().data();

@@ -15,7 +15,7 @@ namespace fk {
 
 namespace {
 
-// A dimension of 1 is only a way of writing: a depthwise convolution's [C, 1, U] is [C, U].
+// Removes dimensions of 1: a depthwise convolution's [C, 1, U] is [C, U].
 std::vector<int64_t> inner_axes(const std::vector<int64_t>& shape) {
   std::vector<int64_t> out;
   for (size_t i = 1; i < shape.size(); ++i)
@@ -23,7 +23,7 @@ std::vector<int64_t> inner_axes(const std::vector<int64_t>& shape) {
   return out;
 }
 
-// A checkpoint's tensor as the weight sees it: its own bytes, or a converted copy.
+// A checkpoint's tensor in the weight's dtype: its own bytes, or a converted copy.
 struct Part {
   const std::byte* bytes = nullptr;
   DType dtype = DType::f32;
@@ -77,7 +77,7 @@ Part part_of(const WeightSpec& spec, const std::string& name, const Checkpoint& 
 
 int64_t first_axis(const std::vector<int64_t>& shape) { return shape.empty() ? 1 : shape[0]; }
 
-// Of the parts that have a name.
+// Rows of all named parts.
 int64_t rows_of(const WeightSpec& spec, const std::vector<std::string>& names,
                 const Checkpoint& checkpoint) {
   int64_t rows = 0;
@@ -86,7 +86,7 @@ int64_t rows_of(const WeightSpec& spec, const std::vector<std::string>& names,
   return rows;
 }
 
-// One stack entry: checkpoint tensors one after another along axis 0.
+// Reads one stack entry: checkpoint tensors one after the other along axis 0.
 void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
                 const std::vector<int64_t>& shape, const Checkpoint& checkpoint, std::byte* into) {
   int64_t rows = 0;
@@ -125,14 +125,14 @@ double stddev_of(const WeightSpec& spec) {
   return spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));
 }
 
-// Whether a weight is nothing but random numbers, or pieces of one that is.
+// True when a weight has only random numbers, or pieces of a random weight.
 bool is_normal(const WeightSpec& spec, const Checkpoint* checkpoint) {
   return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype);
 }
 
 int64_t bytes_of(const WeightSpec& spec) { return numel(spec.local_shape()) * bytes(spec.dtype); }
 
-// One cut of a dense tensor: rows of `row` bytes, of which the pieces are taken.
+// Cuts pieces along one axis out of a dense tensor; `row` is the bytes behind that axis.
 std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
                                const std::vector<int64_t>& shape, const WeightCut& cut,
                                int64_t width) {
@@ -155,7 +155,7 @@ std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
   return out;
 }
 
-// The same from memory of a device to memory of it.
+// The same within device memory.
 void cut_out(Device& device, const std::byte* whole, const std::vector<int64_t>& shape,
              const WeightCut& cut, int64_t width, std::byte* to) {
   const auto axis = static_cast<size_t>(cut.axis);
@@ -175,8 +175,8 @@ void cut_out(Device& device, const std::byte* whole, const std::vector<int64_t>&
   }
 }
 
-// Random numbers on the device, a whole weight beside it where this rank has pieces of one. False
-// where the device cannot make them, or the pieces are of several axes.
+// Makes random numbers on the device. If this rank has pieces of a weight, the whole weight is made
+// `beside` it first. False when the device cannot make them, or when pieces are along several axes.
 bool fill_on_device(const WeightSpec& spec, uint64_t seed, Device& device, DeviceMemory& beside,
                     std::byte* into) {
   const auto fill = [&](std::byte* to) {
@@ -226,7 +226,7 @@ void fill_whole(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t s
   }
 }
 
-// This rank's part of a weight.
+// Fills this rank's part of a weight.
 void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into,
               int threads) {
   if (spec.cuts.empty()) return fill_whole(spec, checkpoint, seed, into, threads);
@@ -296,11 +296,11 @@ class DeviceWeights final : public WeightSource {
   int64_t bytes_;
 };
 
-// Weights that the host makes, several at once and ahead of whoever takes them in order.
+// Makes weights on the host: several at once, and ahead of the consumer, which takes them in order.
 class ReadAhead {
  public:
   using Memory = std::vector<std::byte>;
-  // `make` is called on other threads; an Error of it is thrown by next().
+  // Other threads call `make`. next() throws its Error.
   ReadAhead(std::vector<const WeightSpec*> wanted, int at_once,
             std::function<Memory(const WeightSpec&)> make)
       : wanted_(std::move(wanted)),
@@ -328,7 +328,7 @@ class ReadAhead {
   size_t at_once_, started_ = 0, taken_ = 0;
   int64_t held_ = 0;
   std::function<Memory(const WeightSpec&)> make_;
-  std::deque<std::future<Memory>> ahead_;  // destroyed first: they use what is above
+  std::deque<std::future<Memory>> ahead_;  // destroyed first, because it uses the members above
 };
 
 }  // namespace
@@ -347,8 +347,8 @@ bool takes_unscaled(const WeightSpec& spec, const StoredTensor& tensor) {
   if (spec.dtype == tensor.dtype) return true;
   if (is_integer(spec.dtype) || spec.dtype == DType::f8e4m3) {
     if (spec.dtype == DType::i64 && is_integer(tensor.dtype)) return true;
-    fail(tensor.where, "it is " + std::string(name(tensor.dtype)) + " where " +
-                           std::string(name(spec.dtype)) + " is needed");
+    fail(tensor.where, "has dtype " + std::string(name(tensor.dtype)) + ", expected " +
+                           std::string(name(spec.dtype)));
   }
   return is_float(tensor.dtype) && bits(tensor.dtype) >= 16;
 }

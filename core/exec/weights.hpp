@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where weights come from: a checkpoint in the Hub's layout or a seed, laid out once in one block
-// of shared memory that runners map read only.
+// Sources of weights: a checkpoint in the Hub's layout, or a seed. Weights are laid out once in a
+// block of shared memory, which workers map read only.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,48 +14,48 @@
 
 namespace fk {
 
-// Offsets of every weight in the block: in table order, each aligned to 256 bytes.
+// Offsets of all weights in the block, in table order, each aligned to 256 bytes.
 struct WeightLayout {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
   explicit WeightLayout(const WeightTable& table);
 };
 
-// Gives the host memory of each weight, laid out as WeightLayout says.
+// Gives host memory with all weights in a WeightLayout.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  // Valid as long as the source; null where the weights are on the device alone.
+  // Valid as long as the source. Null: the weights are on the device only.
   virtual const std::byte* block(const WeightTable& table) = 0;
-  // The same on a device where they already are; null where they have to be uploaded.
+  // The same for weights that are on the device already. Null: they must be uploaded.
   virtual const std::byte* on_device(Device&, const WeightTable&) { return nullptr; }
 };
 
-// Names of the checkpoint's tensors that a weight is read from: none where it is computed.
+// Checkpoint tensors from which a weight is read; none for a computed weight.
 std::vector<std::string> tensors_of(const WeightSpec& spec);
-// Whether a weight takes a tensor as it is; false: its values are Checkpoint::scaled. Error where
+// True: the weight takes the tensor unchanged. False: its values are Checkpoint::scaled. Error when
 // it takes neither.
 bool takes_unscaled(const WeightSpec& spec, const StoredTensor& tensor);
 
 using Progress = std::function<void(int64_t done, int64_t total)>;
 
-// Reads every weight from the checkpoint (concatenating and stacking parts, converting dtypes), or
-// makes it from the seed when `checkpoint` is null. `into` has WeightLayout::bytes bytes. Errors
-// name the weight, the checkpoint tensor and the file.
+// Reads all weights from the checkpoint (concatenates and stacks parts, converts dtypes). Without a
+// checkpoint, makes them from the seed. `into` has WeightLayout::bytes bytes. Errors name the
+// weight, the checkpoint tensor and the file.
 void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
                   std::byte* into, int threads, const Progress& progress);
 
-// The same into memory of a device, one weight after the other: random numbers are made there, the
-// rest goes through host memory of the size of the largest weight.
+// The same into device memory, one weight after the other. Random numbers are made on the device.
+// Other weights go through host memory of the largest weight's size.
 void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
                   Device& device, std::byte* into, int threads, const Progress& progress);
 
 // Fills private memory of this process.
 std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed,
                                               int threads);
-// Uses memory that another process filled; `bytes` must equal the layout's.
+// Uses memory that another process filled. `bytes` must equal the layout's.
 std::unique_ptr<WeightSource> shared_weights(SharedMemory memory);
-// The same on a device: a descriptor of Device::allocate_shared, which stays the caller's.
+// The same on a device: `fd` comes from Device::allocate_shared and stays the caller's.
 std::unique_ptr<WeightSource> device_weights(int fd, int64_t bytes);
 
 }  // namespace fk

@@ -50,8 +50,8 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract
   for (const auto& name : plugin_set.ranked())
     if (!std::count(names.begin(), names.end(), name) && asked(name)) names.push_back(name);
 
-  std::unique_ptr<CandidateClient>
-      last;  // who sat down last, if it was right: the process has one at a time
+  // The baseline that began the case last, if it was right: the process has one at a time.
+  std::unique_ptr<CandidateClient> last;
   const auto sits = [&](const std::string& name) {
     std::string why;
     last = std::make_unique<CandidateClient>(room.baseline(row.ranks), name);

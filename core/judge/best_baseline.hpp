@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a candidate has to beat.
+// The choice of the baseline that a candidate must beat.
 #pragma once
 #include <memory>
 
@@ -8,17 +8,18 @@
 
 namespace fk {
 
-// The best baseline that takes the case and is right in it, sitting; null when there is none. The
-// first that the device's ranking names for the op, which is `contract`'s, and such sizes; where it
-// names none, the quickest of those that are right, which the room remembers. An oracle where
-// nobody else takes it. Who fails on the way (its process ends, an error, a wrong answer) is left
-// out, named in the row's passed_over, and so is who is there already. Error when their process
-// cannot be started again.
+// Returns the best baseline that takes the case and answers it rightly, with the case begun; null:
+// there is none. The device's ranking for the op of `contract` and these sizes comes first. Without
+// a ranking the fastest right baseline counts; the pool remembers it. An oracle is the baseline
+// only where no other provider takes the case. A provider that fails on the way (process, error,
+// wrong answer) goes into the row's passed_over; providers in passed_over are not asked. Error when
+// their process cannot be started again.
 std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract& contract,
                                                CaseVerdict& row, JudgePool& room,
                                                const PluginSet& plugin_set);
 
-// The same of one that has failed since. Where its process has ended the others get another one.
+// Puts a baseline that failed after its choice into passed_over. If its process has ended, the
+// other baselines get a new process.
 void pass_over(CandidateClient& baseline, const std::string& why, CaseVerdict& row,
                JudgePool& room);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a runner that sits a case run. Answers are data from a stranger: every field
-// is looked at before it is used.
+// Requests to a worker during a case run. Answers are untrusted data: each field is checked before
+// its use.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace fk {
 
 namespace {
 
-constexpr double kBytesMost = 1e15;  // that a claim is believed to be
+constexpr double kBytesMost = 1e15;  // most bytes that a claim may name
 
 std::optional<double> number_in(const Json& answer, const char* key) {
   const auto it = answer.is_object() ? answer.find(key) : answer.end();
@@ -33,7 +33,7 @@ std::string words_of(const Json& answer, const char* key) {
   return it != answer.end() && it->is_string() ? it->get<std::string>().substr(0, 4096) : "";
 }
 
-// When a rank's calls began and ended; zeros where it does not say.
+// Begin and end of a rank's calls, as it reports them; zeros when it reports none.
 std::pair<double, double> span_of(const Json& answer) {
   const auto it = answer.find("span");
   if (it == answer.end() || !it->is_array() || it->size() != 2) return {};
@@ -82,7 +82,7 @@ std::optional<std::vector<Json>> CandidateClient::ask(const char* task, const Js
     }
     const auto it = answer.find("failed");
     lost_ |= it != answer.end() && flag(answer, "lost");
-    // Who failed because another rank had is not the one to be named.
+    // A rank that failed only because another one failed is not named.
     if (it == answer.end() || (failed && (!echo || flag(answer, "echo")))) continue;
     failed = true;
     echo = flag(answer, "echo");
@@ -175,7 +175,7 @@ std::optional<CandidateClient::Call> CandidateClient::run(int case_run, int firs
   if (!answers) return std::nullopt;
   Call out;
   out.wall_s = end - since;
-  double first_s = end, last_s = since;  // that any rank began, and ended
+  double first_s = end, last_s = since;  // first begin and last end of any rank
   for (size_t r = 0; r < answers->size(); ++r) {
     const Json& answer = (*answers)[r];
     const auto claim = number_in(answer, "call_s");
@@ -192,7 +192,7 @@ std::optional<CandidateClient::Call> CandidateClient::run(int case_run, int firs
     out.late |= flag(answer, "late");
     out.facts = facts_of(answer);
   }
-  // Nobody has begun later for having been woken up later.
+  // A late wake-up is no late begin: the claim spans the first begin to the last end.
   out.claim_s = count ? std::max(out.own_s, (last_s - first_s) / count) : out.own_s;
   return out;
 }

@@ -31,7 +31,7 @@ void CandidateMemory::lend(const std::vector<int64_t>& by_rank) {
   account_.lend(std::move(out));
 }
 
-// Whose it is takes the driver milliseconds to tell.
+// With `whose` also asks the driver for the owners of memory, which takes it milliseconds.
 MemoryLooks CandidateMemory::look(bool whose) const {
   MemoryLooks out(gpus_.empty() ? places_.size() : gpus_.size());
   const auto pids_at = [&](const RankGroup& group, size_t place) {
@@ -47,8 +47,8 @@ MemoryLooks CandidateMemory::look(bool whose) const {
     } else if (gpus_[i]) {
       out[i].all = gpus_[i]->used_bytes().value_or(0);
       if (!whose) continue;
-      // Who knows the baseline's, which have the device as well, knows processes by the numbers
-      // that they have here.
+      // If the list has the baseline's processes, which use the device too, its process numbers are
+      // the ones of this machine.
       const auto all = gpus_[i]->processes();
       if (bytes_of(all, pids_at(room_.baseline(candidate_.size()), i)))
         out[i].own = bytes_of(all, pids_at(candidate_, i));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a candidate's processes have, as the kernel and the driver count it.
+// Memory of a candidate's processes, as the kernel and the driver count it.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,28 +13,28 @@ namespace fk {
 
 class CandidateMemory {
  public:
-  // Both outlive it.
+  // Room and candidate outlive this object.
   CandidateMemory(JudgePool& room, RankGroup& candidate);
 
-  // Before its instances are made; and what they have been given then, by rank.
+  // begin() comes before instances are made. lend() has the bytes that they were given, by rank.
   void begin() { account_.begin(look(true)); }
   void lend(const std::vector<int64_t>& by_rank);
-  // What is held from here on is not the candidate's. Of a device all memory is taken when it is
-  // given; the CPU's is when it is used for the first time, and nobody else's is counted there.
+  // Counts only later growth, because a device's memory in use now includes the baseline's. No
+  // effect on the CPU: it counts this process alone, and counts memory at its first use.
   void hold() {
     if (!gpus_.empty()) begin();
   }
-  // Whether it has taken more, or somebody else has: why, or empty, `somebody` says what. Then its
-  // processes were ended, but where others are known to have it.
+  // Empty, or the reason for a verdict: the candidate took more memory. Its processes are ended
+  // then, unless the memory is another process's, which `somebody` describes.
   std::string taken(const char* who, std::string& somebody);
-  // How it knows whose memory it is.
+  // The protection that the verdict names: can the driver tell the owner of memory?
   Protection protection() const;
 
  private:
   MemoryLooks look(bool whose) const;
   JudgePool& room_;
   RankGroup& candidate_;
-  std::vector<size_t> places_;                   // by rank
+  std::vector<size_t> places_;                       // by rank
   std::vector<std::unique_ptr<GpuTelemetry>> gpus_;  // by place; empty on the CPU
   MemoryAccount account_;
 };

@@ -14,18 +14,19 @@ namespace fk {
 
 namespace {
 
-// Of the flush before a call, in which a graph is launched; ranks launch one for each call.
+// Passes of the flush before calls. Its time covers the launch of a graph; ranks launch one per
+// call.
 constexpr int kPasses = 2, kPassesOfRanks = 8;
-// Of a device's memory by an allocation, with what guards it.
+// Device bytes that one allocation uses, guards included.
 int64_t taken_by(int64_t bytes) {
   constexpr int64_t kPage = int64_t{2} << 20, kGuards = 8 << 10;
   return (bytes + kGuards + kPage - 1) / kPage * kPage;
 }
-const std::string kCapture = "capture: ";  // how the broker knows such a reason
+const std::string kCapture = "capture: ";  // the controller knows this reason by its prefix
 
-// A smaller shape is a call of an instance that was made for the case as it is written, as steps of
-// a model are. Null where it is no smaller one: a recorded bound, which is tighter than the
-// contract's, may not hold for fewer rows.
+// Frames of the case as written: an instance is made for it and called with fewer rows, as in a
+// model. Null when the case has no smaller shape. A recorded bound is tighter than the contract's,
+// and may not hold for fewer rows.
 std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& resolved,
                                         const PosedCase& posed) {
   Variant written = posed.variant;
@@ -47,7 +48,7 @@ std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& reso
 void need_support(const Provider& provider, Device& device, const AskedCase& asked,
                   Communicator* comm) {
   PosedCase posed = pose(asked, *provider.contract, nullptr);
-  if (is_hidden(asked.variant)) {  // an instance of the whole case is called there
+  if (is_hidden(asked.variant)) {  // the instance is made for the whole case
     posed.variant.axes.clear();
     posed.variant.listed.clear();
   }
@@ -140,13 +141,13 @@ void CandidateServer::call(size_t set) {
     fail(provider_.plugin, std::string("forward: ") + executions_[set]->instance().error().text);
 }
 
-// Calls on the same sets are captured once: their addresses do not change.
+// Captures the calls on these sets once, because their addresses do not change.
 std::shared_ptr<void> CandidateServer::graph(int first, int count) {
   if (!device_.can_capture() || provider_.op->claims->graph != FK_GRAPH_ALWAYS) return nullptr;
   auto& graph = graphs_[{first, count}];
   if (graph) return graph;
-  // Eagerly, so that code is loaded before it is captured. Each set's instance has done so once
-  // then, unless a plan or other ranks have a say in which code that is.
+  // First calls eagerly, so that the code is loaded before the capture. Each set's instance needs
+  // that once. With a plan or other ranks, the code can differ from call to call.
   const bool each_time = comm_ || !provider_.contract->section(SectionId::plan).empty();
   for (int i = 0; i < count; ++i) {
     const size_t set = (static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size();
@@ -164,7 +165,7 @@ std::shared_ptr<void> CandidateServer::graph(int first, int count) {
       call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
     }
   } catch (const Error& error) {
-    why = error.what();  // the capture has to be ended
+    why = error.what();  // the capture must end first
   }
   try {
     graph = device_.end_capture();
@@ -173,14 +174,14 @@ std::shared_ptr<void> CandidateServer::graph(int first, int count) {
   }
   if (!why.empty()) fail("capture", kCapture + why);
   captured_ = true;
-  // One call's share of what was captured.
+  // One call's share of the capture.
   if (facts_ = device_.captured_facts(); facts_) facts_->launches /= count;
   return graph;
 }
 
-// What one launch after the other makes of these calls; empty where they are not captured. Whose
-// kernels knew which call of a graph is the last could talk to the other ranks once for all of
-// them, so ranks have a graph for each call, and nobody is told how many are launched.
+// Graphs to launch one after the other for these calls; empty: nothing is captured. Ranks have a
+// graph per call, and do not know the number of launches. A kernel that knew the last call of a
+// graph could exchange once for all of its calls.
 std::vector<void*> CandidateServer::captured_calls(int first, int count) {
   std::vector<void*> out;
   const int sets = static_cast<int>(sets_.size());
@@ -190,7 +191,7 @@ std::vector<void*> CandidateServer::captured_calls(int first, int count) {
   return out;
 }
 
-// Nothing may be under way while contents are dealt, on no stream.
+// Waits for the work of all streams: none may run while contents are dealt.
 void CandidateServer::ready(int first, int count, bool all) {
   (void)captured_calls(first, count);
   device_.synchronize_all();
@@ -200,8 +201,7 @@ void CandidateServer::ready(int first, int count, bool all) {
       if (!watch_.evict(part.data(), static_cast<int64_t>(part.size()))) return watch_.flush();
     return;
   }
-  // What plugin code keeps of what it has read is as cold as what it reads. The sets are the
-  // oracle's business.
+  // Makes the plugin's own memory as cold as its inputs. The oracle makes the sets cold.
   const std::span<const std::byte> sets[] = {
       {static_cast<std::byte*>(read_.data()), read_.size()},
       {static_cast<std::byte*>(written_.data()), written_.size()}};
@@ -216,7 +216,7 @@ void CandidateServer::call_once(int set) {
   if (!comm_) call(static_cast<size_t>(set));
 }
 
-// What the host itself reads in a call is warm, as where a model calls.
+// Reads the host's own data for these calls into the caches, as in a model.
 void CandidateServer::touch(int first, int count) const {
   unsigned char sum = 0;
   const auto read = [&](const void* from, size_t bytes) {
@@ -232,8 +232,8 @@ void CandidateServer::touch(int first, int count) const {
   [[maybe_unused]] volatile unsigned char seen = sum;
 }
 
-// Nobody's clock starts before all are here, and awake: who had to be woken up for the first
-// meeting comes to the second one last.
+// Starts no clock before all ranks are here and awake. A rank that was woken for the first meeting
+// arrives last at the second.
 void CandidateServer::begin_together() {
   if (!comm_) return;
   for (int i = 0; i < 2; ++i) comm_->meeting().meet(CommCall::of("begin", 0, 0));
@@ -249,7 +249,7 @@ double CandidateServer::run_warm(int first) {
   const int second = (first + 1) % static_cast<int>(sets_.size());
   const std::vector<void*> its = captured_calls(first, 1), before = captured_calls(second, 1);
   begin_together();
-  enqueue(second, 1, before);  // once: what it updates in place is compared as well
+  enqueue(second, 1, before);  // once, because its updates in place are compared too
   if (comm_) comm_->align();
   watch_.start();
   enqueue(first, 1, its);
@@ -266,12 +266,13 @@ double CandidateServer::run(int first, int count, int core, bool eager,
   if (count && !eager) captured = captured_calls(first, count);
   begin_together();
   if (!count) return 0;
-  // While the device reads, the host gets ahead: no launch is waited for between the events.
+  // The flush gives the host time to get ahead, so that the device waits for no launch between the
+  // events.
   if (!device_.host_memory())
     watch_.flush();
   else
     touch(first, count);
-  // Behind this the devices begin together as well, whoever's host was late.
+  // The devices begin together behind this, even after a late host.
   if (comm_) comm_->align();
   const double begin_s = now_seconds();
   watch_.start();
@@ -280,7 +281,7 @@ double CandidateServer::run(int first, int count, int core, bool eager,
   if (comm_ && device_.host_memory()) span_ = {begin_s, now_seconds()};
   const double seconds = watch_.seconds() / count;
   if (done) done();
-  device_.synchronize_all();  // what goes on elsewhere is within the broker's time
+  device_.synchronize_all();  // work on other streams is within the controller's time
   return seconds;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a case run asks: contents of its case, with the oracle's answers.
+// Contents of a case run and the oracle's answers to them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,20 +16,21 @@ namespace fk {
 namespace {
 
 constexpr int kDeviceContents = 24;
-constexpr size_t kKept = 3;  // one of so many contents is kept
-// As they are made, as they are compared, and on a device as they are dealt from.
+constexpr size_t kKept = 3;  // one of this number of contents is held back
+// Copies of a content: as generated, for comparison, and, on a device, for dealing.
 constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
 constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
 
-// Of the contents of a version: two, and more beside families, of which a third is kept for later.
+// True for the ordinary contents of a version: the first two, then every second one beside
+// families.
 bool is_usual(size_t at) { return at < 2 || (at > 3 && at % 2 == 0); }
 
 }  // namespace
 
-// Of every version ordinary contents twice, then families that fit, in an order that the seed
-// chooses, and ordinary ones in turns, while time is left: of those that are kept for later a
-// third, and one that may be seen, are ordinary (keep). Where there are versions of the weights,
-// first one version after the other gets what it needs at least.
+// Makes contents for each version: two ordinary ones, then fitting families in an order from the
+// seed, with ordinary ones in turn, while time is left. A third of the contents is held back, and
+// ordinary (keep); so is one of those that may be seen. With several versions, each one first gets
+// the contents that it needs at least.
 void OracleServer::make_contents(uint64_t seed) {
   std::vector<Family> others;
   for (const Family family : all_families()) {
@@ -54,7 +55,7 @@ void OracleServer::make_contents(uint64_t seed) {
   most = std::max(most, static_cast<int>(least * wanted));
   Pools made(1);
   size_t next = 0;     // family
-  double first_s = 0;  // for what the first version needs
+  double first_s = 0;  // time for the needs of the first version
   int number = 0;
   for (; number < most && unjudged_.empty(); ++number) {
     const double passed = now_seconds() - start;
@@ -98,15 +99,15 @@ bool OracleServer::has(const Pools& made, Family family) {
   });
 }
 
-// One more content for every version, of families that no content has yet; false when there is
-// none, or no room.
+// Makes one content per version, of families that no content has yet. False when there is none, or
+// no memory.
 bool OracleServer::make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number) {
   std::vector<Family> left = others;
   std::erase_if(left, [&](const Family family) { return has(made, family); });
   const size_t row = made[0].size();
   if (left.empty() || static_cast<int64_t>((row + 1) * made.size()) > contents_room()) return false;
   for (size_t version = 0; version < made.size() && unjudged_.empty(); ++version) {
-    // What says nothing here is not worth a row.
+    // A family that says nothing in this case gets no row.
     while (unjudged_.empty() && made[version].size() == row) {
       options_.alive();
       const bool usual = is_usual(row) || left.empty();
@@ -120,7 +121,7 @@ bool OracleServer::make_row(Pools& made, std::vector<Family>& others, uint64_t s
   return true;
 }
 
-// Bytes of a content's tensors, and once more where they are dealt from.
+// Bytes of a content's tensors, and their copy for dealing.
 int64_t OracleServer::content_bytes() const {
   int64_t out = 0;
   for (const auto& f : resolved().fields)
@@ -135,8 +136,8 @@ int64_t OracleServer::contents_room() const {
   return memory / content_bytes();
 }
 
-// With a version's first content its weights are made. The first outliers are put into the numbers
-// of that one, so that who looks at some places takes one for the other.
+// A version's first content also makes its weights. The first outliers come into the numbers of
+// that content, so that a candidate that samples some places confuses the two.
 bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
                                 std::vector<Content>& pool) {
   const bool first = pool.empty();
@@ -168,7 +169,7 @@ bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
   return good;
 }
 
-// Of a family that says nothing here for some inputs, those that say something are looked for.
+// A family may say nothing with some inputs. Then other inputs are tried.
 void OracleServer::renew(size_t from, uint64_t seed, const std::function<void()>& alive) {
   constexpr int kTries = 16;
   for (size_t i = from; i < families_.size(); ++i) {
@@ -201,7 +202,7 @@ void OracleServer::renew(size_t from, uint64_t seed, const std::function<void()>
   synchronize();
 }
 
-// As many versions as have what they need, all with as many contents, in turns.
+// Drops versions without the least contents, and gives the others equally many contents.
 void OracleServer::make_even(Pools& made) const {
   const auto least = static_cast<size_t>(options_.contents_least);
   while (made.size() > 1 && (made.back().size() < least || made.size() % 2 == 0)) made.pop_back();
@@ -216,7 +217,7 @@ void OracleServer::keep(Pools made) {
   versions_ = static_cast<int>(made.size());
   for (const auto& buffers : buffers_) buffers->keep_versions(made.size());
   for (auto& pool : made) {
-    // The case run calls the last third once, beside ordinary ones that it has called before.
+    // The case run calls the last third once, beside ordinary contents of earlier calls.
     size_t last = each;
     for (size_t i = each; i-- > 1 && each - last < each / kKept;)
       if (pool[i].family == Family::ordinary)

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kNewContents = "timing: contents for another race";
 
-// For a core, of every rank where there are several.
+// Seconds that processes have waited for a core. Empty for a single rank on a device.
 std::vector<double> waits_of(const RankGroup& runners, bool on_cpu) {
   std::vector<double> out;
   for (int r = 0; (on_cpu || runners.size() > 1) && r < runners.size(); ++r)
@@ -56,7 +56,7 @@ CaseRun::~CaseRun() {
 
 bool CaseRun::open() {
   const Json asked = to_json(hidden_by(request_.asked, secret_));
-  // Contents are not made for what it refuses.
+  // No contents are made for a refused case.
   candidate_.runners().thaw();
   const bool takes = candidate_.takes({{"asked", asked}, {"device", request_.device}});
   candidate_.runners().freeze();
@@ -85,7 +85,7 @@ bool CaseRun::open() {
   wire_ = answer.at("wire").get<double>();
   roofline_s_ = answer.at("roofline_s").get<double>();
   floor_s_ = answer.at("floor_s").get<double>();
-  // A third is kept for calls that are timed without having been seen.
+  // A third is held back for timed calls on unseen contents.
   versions_ = answer.at("versions").get<int>();
   calls_most_ = answer.at("calls_most").get<int>();
   const int each = static_cast<int>(families_.size()) / versions_;
@@ -99,7 +99,7 @@ bool CaseRun::open() {
   shape_ = {{"case_run", case_run_->id},
             {"asked", asked},
             {"device", request_.device},
-            {"threads", std::max(1, request_.threads / request_.ranks)},  // they share the cores
+            {"threads", std::max(1, request_.threads / request_.ranks)},  // ranks share the cores
             {"sets", sets_},
             {"read_bytes", answer.at("read_bytes")},
             {"written_bytes", answer.at("written_bytes")}};
@@ -140,8 +140,8 @@ std::vector<int> CaseRun::some_contents(int first, int count, Of of) {
   return out;
 }
 
-// What an earlier race has dealt, the candidate has called, also where a baseline has failed in it:
-// each has contents of its own that nobody has seen.
+// An earlier race dealt its held-back contents to the candidate, even if a baseline failed in it.
+// So each race gets new ones.
 void CaseRun::renew_contents() {
   if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
   spent_.enter(kNewContents);
@@ -155,7 +155,7 @@ void CaseRun::enter(const char* part) {
   if (flush_) spent_.enter(std::string("timing") + part);
 }
 
-// One sample. Nothing when the client failed.
+// Makes one sample. Nothing when the client failed.
 std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int first,
                                                    const std::vector<int>& contents,
                                                    std::vector<Look>& looks, Way way, int core) {
@@ -176,12 +176,12 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
                             {"flush", flush_ && !numbers_only},
                             {"flush_all", way == Way::cold && !numbers_only}});
   };
-  // It stands still but for its own turns, so that it can neither see what is dealt nor slow
-  // others.
+  // A worker is stopped outside of its own turns. So it cannot watch the deal, or slow the other
+  // side.
   RankGroup& runners = client.runners();
   enter(": contents");
   runners.freeze();
-  // A graph is made on numbers that are not the call's.
+  // A graph is captured with numbers of other contents.
   const bool singly = way == Way::warm && request_.device != "cpu";  // run_warm()
   std::vector<std::vector<int>> graphs;
   if (!singly) graphs.push_back(sets);
@@ -194,7 +194,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
     enter(": graphs and own memory");
     const bool once = all_cold_ && &client != &candidate_;
     for (const auto& graph : graphs) {
-      runners.thaw();  // who has answered stands still
+      runners.thaw();  // a worker is stopped after each answer
       if (!client.arm(case_run_->id, plan_, graph, graph.empty() ? first : graph[0],
                       static_cast<int>(graph.size()), all_cold_, once))
         return std::nullopt;
@@ -204,20 +204,20 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   }
   deal(false);
   enter(": calls");
-  // A device may still work when a process says that it is done.
+  // A device may still work after its process reports the end.
   std::optional<JudgePool::Standby> turn;
   if (request_.device != "cpu")
     turn.emplace(room_, "case_turn", Json{{"case_run", case_run_->id}, {"sets", sets}});
   if (core >= 0 && request_.device == "cpu" && runners.size() == 1)
     leave_core_to_first_thread(runners.pid(0), core);
-  // What works as soon as it may is on the clock before the message is.
+  // The clock starts before the message, so work that starts at once is on it.
   double since = now_seconds(), early_s = 0;
   const double worked = runners.worked_s();
   const std::vector<double> waited = waits_of(runners, request_.device == "cpu");
   runners.thaw();
   if (way == Way::late) {
     std::this_thread::sleep_for(std::chrono::duration<double>(late_s_));
-    // Every thread has a little to do to go on and then to wait again.
+    // Each thread works a little to continue and to wait again.
     const double waking = 50e-6 * runners.size() + 20e-6 * runners.threads();
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
@@ -236,8 +236,8 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
     call->wall_s = now_seconds() - since;
   }
   runners.freeze();
-  // Work that goes on behind the answer is on the clock until all threads stand still: no more than
-  // they have worked beside what is claimed, of which the baseline has some as well.
+  // Work after the answer counts until all threads are stopped: at most the worked time beyond the
+  // claim. The baseline has some as well.
   const double stopping = now_seconds() - (since + call->wall_s);
   const double unclaimed = runners.worked_s() - worked - call->own_s * count;
   call->wall_s += std::clamp(unclaimed, 0.0, std::max(0.0, stopping));
@@ -273,7 +273,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
                   number("want", NAN),
                   f.at("pattern").get<std::string>(),
                   f.at("next").get<std::string>()};
-    // Behind what is wrong nothing was looked at.
+    // The oracle compares nothing after the first wrong set.
     if (!look.ok) looks.resize(at + 1);
   }
   enter("");
@@ -299,7 +299,7 @@ void CaseRun::count(const Look& look) {
   }
 }
 
-// Fills the row from what the oracle found; false when something is wrong.
+// Fills the row from the oracle's findings. False when something is wrong.
 bool CaseRun::accept(const std::vector<Look>& looks, bool timed) {
   bool good = true;
   for (const Look& look : looks) {
@@ -345,9 +345,9 @@ bool CaseRun::accept(const std::vector<Look>& looks, bool timed) {
   return good;
 }
 
-// All contents that may be seen, twice: in other sets and over other poison the second time. What
-// ranks have left for each other in a set shows when it has other contents the third time. Where
-// they wait for each other for long, contents that have not been seen by then are kept, too.
+// Calls on all contents that may be seen, twice; the second time in other sets, over other poison.
+// Ranks have a third round with other contents, which shows data left for each other in a set. If
+// ranks wait long for each other, unseen contents are held back too.
 bool CaseRun::values() {
   constexpr int kAtOnce = 16, kLeast = 24;
   constexpr double kSeconds = 1;
@@ -366,8 +366,7 @@ bool CaseRun::values() {
         contents.push_back(round == 2 ? (i + versions_) % seen_ : i);
       if (contents.empty()) break;
       const auto chunk = static_cast<size_t>(done / most);
-      // Every set has another neighbour at its end than the one half of all sets away
-      // (case_layout).
+      // The sets half of all sets away have another neighbour at their end (case_layout).
       if (round == 0 || together) firsts.push_back(some_first());
       const int first = round == 0   ? firsts.back()
                         : !together  ? (firsts[chunk] + (sets_ / 2 | 1)) % sets_
@@ -398,8 +397,8 @@ bool CaseRun::values() {
   return false;
 }
 
-// What was written where no call was made shows when it is called, and is then said of who is
-// called; so it is looked for before anybody else is.
+// A write outside of a call would show at the next call on that set, and be blamed on its caller.
+// So it is looked for before another side calls.
 bool CaseRun::nothing_stray() {
   const Json found = room_.ask("case_mutants", {{"case_run", case_run_->id}});
   const auto text = found.at("text").get<std::string>();
@@ -428,7 +427,7 @@ void CaseRun::fill_families() {
   for (const auto& [name, row] : by_family_) row_.families.push_back(row);
 }
 
-// On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
+// Calls once on each of the first contents. A wrong baseline is only passed over.
 bool CaseRun::baseline_is_right(CandidateClient& baseline, std::string& why) {
   candidate_.runners().freeze();
   baseline.runners().thaw();

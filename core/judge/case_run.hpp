@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of a judgement, as the broker conformances it: asks the oracle to deal and to look, lets
-// a runner call, and fills the case's verdict.
+// The controller's side of one case. It asks the oracle to deal and compare, lets workers call, and
+// fills the row of the case.
 #pragma once
 #include <map>
 
@@ -14,7 +14,7 @@
 
 namespace fk {
 
-// How the reason begins why a baseline that answers wrongly was passed over.
+// Prefix of the reason in passed_over for a baseline with a wrong answer.
 inline constexpr const char* kItIsWrong = "it is wrong: ";
 
 class CaseRun {
@@ -24,23 +24,23 @@ class CaseRun {
   ~CaseRun();
   CaseRun(const CaseRun&) = delete;
 
-  bool open();  // false with the row's status and why
-  bool sit();   // the same, of the candidate
-  // Once it sits, by rank.
+  bool open();  // false: the row has status and why
+  bool sit();   // as open(), for the candidate
+  // By rank; after sit().
   const std::vector<int64_t>& given_bytes() const { return candidate_.given_bytes; }
-  // The same. Where all are right but a null candidate passes as well, the row is untestable.
+  // As open(). If all answers are right but a mutant passes too, the row is untestable.
   bool values();
-  // Else `why`, of one that does not refuse the case.
+  // On false, `why` is set unless the baseline refuses the case.
   bool baseline_is_right(CandidateClient& baseline, std::string& why);
-  // Of a call, of one that is right; to choose a baseline by, not to judge by.
+  // Seconds of one right call, to choose a baseline; not for judging.
   double quickest_s(CandidateClient& baseline);
   std::string key() const { return request_.key(); }
   const AskedCase& asked() const { return request_.asked; }
-  // A kernel that the candidate has launched and that is a library's, as its process says; empty:
-  // none. Calls that are not captured tell nothing.
+  // Name of a vendor library's kernel that the candidate launched, as its process reports; empty:
+  // none. Only captured calls tell.
   const std::string& kernel_of_library() const { return kernel_of_library_; }
-  // Candidate against baseline; the row's status is one of speed, or what was found on the way.
-  // When the baseline fails, its words are thrown, and the row says nothing of the race.
+  // Races candidate and baseline. The row gets a status of speed, or the fault that was found.
+  // BaselineFailed is thrown with the baseline's words; then the row says nothing about the race.
   struct BaselineFailed {
     std::string why;
   };
@@ -53,30 +53,30 @@ class CaseRun {
     int content = -1;
     std::string rule, text, undecided;
     double worst = 0;
-    std::string field;    // of wrong values: the output
-    WrongElements wrong;  // in it
+    std::string field;    // of wrong values: the output's name
+    WrongElements wrong;  // in `field`
   };
   std::vector<int> ring(int first, int count) const;
-  int some_first();  // on a device one of few, because there is a graph for each
-  // Between the contents and the call there is nothing, some time, or a flush of everything; or
-  // calls are on buffers that those before were on, of a device the first one on one alone; or they
-  // are not captured, where they could be.
+  int some_first();  // on a device one of few, because each has a graph
+  // usual: contents, then calls. late: a pause in between. cold: a flush of all caches in between.
+  // warm: buffers of the calls before; on a device one call. eager: calls without a capture.
   enum class Way { usual, late, cold, warm, eager };
   std::optional<CandidateClient::Call> take(CandidateClient& client, int first,
                                             const std::vector<int>& contents,
                                             std::vector<Look>& looks, Way way = Way::usual,
                                             int core = -1);
   int side_of_baseline(const std::string& plugin);
-  void enter(const char* part);  // of a sample, for what timing was spent on
+  void enter(const char* part);  // begins a part of `spent`, the record of time
   bool accept(const std::vector<Look>& looks, bool timed);
-  bool nothing_stray();  // else the row says what was written around tensors of any set
+  bool nothing_stray();  // false: the row names writes around tensors of any set
   void blame_stray(const std::string& text);
-  // Of those that may be called in the sets from `first` on.
+  // Contents that may be called in the sets from `first` on.
   enum class Of { ordinary, all };
   std::vector<int> some_contents(int first, int count, Of of);
-  void renew_contents();  // that a race calls once, for every race but the first
-  // How many calls samples of either side have (sample_calls.hpp), which the race may show to have
-  // been the wrong numbers.
+  void renew_contents();  // new contents for one call each, in every race but the first
+  // True when both sides' samples take equally long, with different numbers of calls
+  // (sample_calls.hpp): on a device with one rank. The race may show that the numbers were wrong;
+  // count_again() corrects them.
   bool samples_as_long() const;
   void set_calls(RaceContender& mine, RaceContender& theirs, double seconds);
   bool counts_are_good(const RaceContender& mine, const RaceContender& theirs,
@@ -84,31 +84,31 @@ class CaseRun {
   void count_again(RaceContender& mine, RaceContender& theirs, double seconds,
                    const RaceResult& result);
   void penalise_counts();
-  // How many calls a sample has that may have so many.
+  // Number of calls in a sample: `most`, or with several ranks a random number from half of it on.
   int calls_of_ranks(int most);
-  // A request without calls, after standing still as long as others do; median.
+  // Median seconds of a request without calls, after a stop as long as in other samples.
   double wake_s(CandidateClient& client);
   void fresh_rounds(RaceContender& mine, RaceContender& theirs);
   void late_rounds(RaceContender& mine, RaceContender& theirs);
   void cold_rounds(RaceContender& mine, RaceContender& theirs);
   void alone_rounds(RaceContender& mine, RaceContender& theirs);
   void warm_rounds(RaceContender& mine, RaceContender& theirs);
-  // Of a copy of as many bytes as a call moves; 0: ranks share what they would copy over, or there
-  // is no memory for it.
+  // Seconds of one call's bytes in a copy, as one of `calls` copies. 0: there are several ranks, or
+  // memory is short.
   double copy_s(int calls);
-  // In a short race with all memory of both processes cold.
+  // A short race with all memory of both processes cold.
   Ratio cold_ratio(CandidateClient& baseline, int count);
-  // The same calls without a capture, where the race had one on either side: a few samples, after
-  // it, whose row comes behind that of the race.
+  // A few samples without a capture, after a race in which a side had one. Its row follows the
+  // race's row.
   void eager_row(CandidateClient& baseline, const RaceContender& mine, const RaceContender& theirs);
-  // What every row of a race has.
+  // Fills the fields that every row of a race has.
   TimingRow row_of(const RaceResult& result, const RaceContender& mine,
                    const RaceContender& theirs) const;
-  // `cold`: cold_ratio(); nothing where nobody gains.
+  // `cold` is the result of cold_ratio(); nothing where the candidate is not faster.
   void conclude_race(const RaceContender& mine, const RaceContender& theirs,
                      const RaceResult& result, const std::optional<Ratio>& cold,
                      const std::string& evidence);
-  // Why times say nothing of the candidate, which the row then says; empty: they do.
+  // Empty, or why times say nothing about the candidate; the row gets it.
   std::string why_not_compared() const;
   void fill_nulls(const Json& tried);
   void fill_families();
@@ -118,32 +118,32 @@ class CaseRun {
   CandidateClient candidate_;
   CaseVerdict& row_;
   CaseRunRequest request_;
-  double seconds_;  // of timing
+  double seconds_;  // for timing
   const Secret& secret_;
   Spent& spent_;
   std::unique_ptr<OpenCaseRun> case_run_;
   Random random_;
-  Json shape_;  // what both sides are told
+  Json shape_;  // the case for both sides, as JSON
   std::vector<std::string> families_;
-  std::vector<std::string> baselines_;      // that have called, by their side
-  std::vector<std::vector<int>> ordinary_;  // contents that may be called at any time, by version
+  std::vector<std::string> baselines_;      // baselines that have called; the index is their side
+  std::vector<std::vector<int>> ordinary_;  // contents for calls at any time, by version
   std::map<std::string, FamilyRow> by_family_;
-  int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time
-  int kept_ = 0;             // those from here on, which are ordinary, once
-  int versions_ = 1;         // of the weights: set i and content i have i % versions_
+  int sets_ = 0, seen_ = 0;  // contents [0, seen_): for calls at any time
+  int kept_ = 0;             // contents from here on are ordinary, and for one call each
+  int versions_ = 1;         // of weights: set i and content i have version i % versions_
   int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false, known_ = false;
   int poison_ = 0, races_ = 0;
   std::string kernel_of_library_;
-  double late_s_ = 0;  // that a late call comes after its contents
+  double late_s_ = 0;  // pause between contents and a late call
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
-  std::unique_ptr<GpuTelemetry> watch_;  // during a race, where the device has one
-  Throttling throttling_{nullptr};       // of the race that is held
+  std::unique_ptr<GpuTelemetry> watch_;  // during a race; null: the device has none
+  Throttling throttling_{nullptr};       // of the current race
 };
 
-// Fills status, why and rule from a client that did not do what it was asked.
+// Fills status, why and rule from a client that failed a request.
 void blame(CaseVerdict& row, CandidateClient& client);
-// The same from how its process ended, and from what it said instead of an answer.
+// As blame(), from the end of its process, and from its words in place of an answer.
 void blame_failure(CaseVerdict& row, const RunnerFailure& failure);
 void blame_words(CaseVerdict& row, const std::string& words);
 

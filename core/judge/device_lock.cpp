@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks on files that nobody else can open; the kernel lets go of them when the process ends.
+// Locks on files that other users cannot open. The kernel releases them when the process ends.
 #include "core/judge/device_lock.hpp"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kTurnPollUs = 5000;  // us
 
-// A descriptor of the lock; -1 where there can be none.
+// A descriptor of the lock file; -1: it cannot be opened.
 int lock_of(const std::string& what) {
   std::string name = "fk-host-" + std::to_string(::geteuid()) + "-" + what.substr(0, 100);
   for (char& c : name)
@@ -35,7 +35,7 @@ bool locked(int fd, int how = LOCK_EX) {
   return true;
 }
 
-// By what everybody on this machine calls them, without the CPU.
+// The machine-wide names of the devices, without the CPU.
 std::set<std::string> names_of(const std::vector<std::string>& devices) {
   std::set<std::string> out;
   for (const auto& device : devices) {
@@ -55,9 +55,9 @@ struct Descriptor {
 
 }  // namespace
 
-// Everybody takes them in the order of their names, so that nobody waits in a ring; and a place
-// in the queue before the turn, or who gives it back and wants it again at once would always be
-// first.
+// All processes take the locks in the order of names, so that no ring of waits arises. Each needs a
+// place in the queue first. Otherwise a process that returns its lock and takes it again would
+// always be first.
 DeviceLock::DeviceLock(const std::vector<std::string>& devices, const std::function<void()>& waits,
                        Use use) {
   const auto take = [&](int fd, int how) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who measures on a device takes turns with others: who shares it with somebody measures both, and
-// finds its memory gone where the other one's candidate takes all of it.
+// A lock per device: concurrent jobs distort each other's times, and exhaust the device's memory.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,18 +8,16 @@
 
 namespace fk {
 
-// Of this user's processes on this machine, on all of the devices at once. Waits for its turn
-// behind those who came before and gives it back when it ends; on the CPU, which many processes
-// share anyhow, there are no turns.
+// Holds all of the named devices, among this user's processes on this machine, until it is
+// destroyed. The constructor waits in a queue. The CPU needs no lock.
 class DeviceLock {
  public:
-  // Who looks at answers alone is in nobody's way who does the same.
+  // Jobs with Use::computes compare answers without times, and share the lock.
   enum class Use { measures, computes };
-  // `waits` is called again and again while others have one of them; what it throws ends the
-  // waiting.
+  // `waits` is called repeatedly while another process holds a device. Its exceptions end the wait.
   explicit DeviceLock(const std::vector<std::string>& devices,
                       const std::function<void()>& waits = nullptr, Use use = Use::measures);
-  // Null where somebody else has one of them, or waits for it.
+  // Null when another process holds a device or waits for it.
   static std::unique_ptr<DeviceLock> if_free(const std::vector<std::string>& devices);
   ~DeviceLock();
   DeviceLock(const DeviceLock&) = delete;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which status a candidate gets for how its process ended, and for what it said instead of an
-// answer.
+// The status for the end of a candidate's process, and for its words in place of an answer.
 #include <map>
 #include <string>
 
@@ -33,13 +32,13 @@ Status status_of_failure(const RunnerFailure& failure) {
   return it == kinds.end() ? Status::violation : it->second;
 }
 
-// What a function that has failed says of the sandbox's limits, in the C library's words.
+// The C library's words for a failure by the sandbox's limits, and the next step.
 struct LimitWords {
   const char *says, *next;
 };
 constexpr const char* kSize =
-    "It asked for more memory than there is: look at how the size is computed, and have the host "
-    "give it (need.scratch, need.persistent in supports()).";
+    "An allocation exceeded the available memory. Check the computed size, and ask the host for "
+    "the memory in supports() (need.scratch, need.persistent).";
 constexpr const char* kRefused =
     "The sandbox refuses the call. A candidate may use no files, sockets, processes or signals.";
 constexpr LimitWords kLimits[] = {
@@ -51,7 +50,7 @@ constexpr LimitWords kLimits[] = {
     {"Resource temporarily unavailable",
      "No more threads can be started: start few, once, and wait for them."},
     {"Permission denied", "A candidate opens no files. Compile the data into the plugin."},
-    // EPERM and ENOSYS, which the sandbox's filter answers.
+    // EPERM and ENOSYS: answers of the sandbox's filter.
     {"Operation not permitted", kRefused},
     {"Function not implemented", kRefused}};
 

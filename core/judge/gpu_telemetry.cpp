@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVML's functions are declared here as its interface has them since version 2: its header need not
-// be there when the host is built, and its library not when it runs.
+// NVML's functions are declared here as in its interface since version 2. The build needs no NVML
+// header, and the run may lack its library.
 #include "core/judge/gpu_telemetry.hpp"
 
 #include <dlfcn.h>
@@ -36,11 +36,11 @@ constexpr std::array kReasons = {
     Reason{0x100, "display clocks", false},
 };
 
-// Seconds. A look takes a fraction of a millisecond, and what slows a device down does so for
-// longer.
+// Seconds between looks. A look takes a fraction of a millisecond; throttling lasts longer than
+// this.
 constexpr double kEvery = 20e-3;
 
-// As NVML lays them out.
+// Layouts of NVML.
 struct Event {
   void* device;
   unsigned long long type, data;
@@ -52,8 +52,8 @@ struct ComputeProcess {
   unsigned instances[2];
 };
 constexpr unsigned long long kXidEvents = 8;
-// The driver's number for a program whose kernel was stopped: a trap, a failed assertion, an
-// illegal instruction. What other numbers stand for it tells the process as soon.
+// The driver's number for a stopped kernel: a trap, a failed assertion, an illegal instruction. The
+// process itself learns other faults as soon.
 constexpr unsigned long long kStoppedXid = 43;
 
 class Nvml final : public GpuTelemetry {
@@ -63,7 +63,7 @@ class Nvml final : public GpuTelemetry {
   ~Nvml() override {
     if (events_) free_events_(events_);
   }
-  // Of a loaded library; false when the device is not there.
+  // False when the loaded library lacks the device or a function.
   bool open(void* library, const std::string& device) {
     const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
@@ -83,7 +83,7 @@ class Nvml final : public GpuTelemetry {
          !find(reasons_, "nvmlDeviceGetCurrentClocksThrottleReasons")) ||
         init() != 0)
       return false;
-    // NVML counts all devices, CUDA those that are visible.
+    // NVML counts all devices, CUDA only the visible ones.
     const std::string name = name_on_machine(device);
     if (name.empty()) return false;
     const bool index = name.find_first_not_of("0123456789") == std::string::npos;
@@ -143,7 +143,7 @@ class Nvml final : public GpuTelemetry {
   }
 
  private:
-  // Whether all processes on the device are this one's.
+  // True when all processes on the device are this one's.
   bool alone() const {
     const auto all = processes();
     return !all.empty() && std::ranges::all_of(all, [](const GpuProcess& process) {
@@ -156,7 +156,7 @@ class Nvml final : public GpuTelemetry {
   int (*register_)(void*, unsigned long long, void*) = nullptr;
   int (*wait_)(void*, Event*, unsigned) = nullptr;
   int (*processes_)(void*, unsigned*, ComputeProcess*) = nullptr;
-  void* events_ = nullptr;  // null: nobody listens
+  void* events_ = nullptr;  // null: not listening
   bool can_listen_ = false, stopped_ = false;
   int (*clock_)(void*, int, unsigned*) = nullptr;
   int (*memory_)(void*, void*) = nullptr;
@@ -231,7 +231,7 @@ bool Throttling::slowed() {
 void Throttling::begin() { before_ = slowed(); }
 
 bool Throttling::end() {
-  // More than so many, and more than half: it is how this device works here, not a disturbance.
+  // With more slow samples, if they are also more than half, throttling is normal here.
   constexpr int kMost = 24;
   ++samples_;
   if (const bool after = slowed(); !before_ && !after) return true;
@@ -249,7 +249,7 @@ std::string Throttling::why() const {
 
 std::unique_ptr<GpuTelemetry> GpuTelemetry::of(const std::string& device) {
   if (!starts_with(device, "cuda")) return nullptr;
-  // Stays loaded: the driver does not like to be closed.
+  // Stays loaded: the driver fails when it is closed.
   static void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   auto watch = std::make_unique<Nvml>();
   if (!library || !watch->open(library, device)) return nullptr;

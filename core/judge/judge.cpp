@@ -32,7 +32,7 @@ namespace fk {
 namespace {
 
 constexpr const char* kClosing = "closing cases";
-constexpr int kLooks = 3;  // at the device, in a row: who was there before may still be leaving
+constexpr int kLooks = 3;  // in a row, at the device: the last user may still be leaving
 
 PluginFacts facts_of(const FoundPlugin& plugin, const std::filesystem::path& file) {
   return {plugin_name(plugin), plugin.note.version, plugin.path.string(), sha256_file(file)};
@@ -49,7 +49,7 @@ class Judge {
         room_(room),
         options_(options) {}
   Judge(const Judge&) = delete;
-  ~Judge() { room_.listen_to(nullptr); }  // also where nothing is judged for a bad question
+  ~Judge() { room_.listen_to(nullptr); }  // also after a bad request without a case
 
   Verdict run() {
     const double start = now_seconds();
@@ -68,7 +68,8 @@ class Judge {
     gpu_ = GpuTelemetry::of(room_.device());
     if (gpu_) gpu_->listen();
     room_.listen_to(gpu_.get());
-    // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
+    // One copy of the file is hashed, run and named in the verdict, whatever happens to the
+    // original.
     file_ = loadable_copy(candidate_.path);
     out_.candidate = facts_of(candidate_, file_);
     out_.device = room_.device();
@@ -77,7 +78,7 @@ class Judge {
                    o.ops,      o.patience_s, room_.sandbox(), o.captured, "",
                    o.variants, o.dtypes,     o.budget_s,      o.thorough};
     const bool runs = read_file_alone() && list_cases();
-    // What is in a folder of captured cases may have changed the next time.
+    // A folder of captured cases may change before the next judgement.
     const bool ahead = runs && options_.captured.empty();
     secret_ = given_ ? *given_ : ahead ? room_.secret_for(asked_for()) : Secret::draw();
     out_.commitment = secret_.commitment();
@@ -86,15 +87,15 @@ class Judge {
     } catch (const Error& error) {
       out_.status = Status::environment;
       out_.why = error.what();
-      // Nor is anything said where all that was asked for had been judged by then.
+      // A failure of the current row stays; any other status becomes environment.
       if (row_ && !is_failure(row_->status)) row_->status = Status::environment;
       if (row_ && row_->status == Status::environment) row_->why = out_.why;
       name_unreached(out_.cases, out_.why);
     }
-    if (gpu_) out_.device = room_.device_name();  // as whoever opened it says
+    if (gpu_) out_.device = room_.device_name();  // its name in the oracle's process
     spent_.enter("ending its processes");
     for (auto& [ranks, stand] : stands_) {
-      if (!stand.runners) continue;  // the oracle could not be had
+      if (!stand.runners) continue;  // the oracle could not start
       const std::string log = stand.runners->log();
       if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
       room_.leave(std::move(stand.runners));
@@ -127,7 +128,7 @@ class Judge {
     return false;
   }
 
-  // What can be told without running it.
+  // Checks that need no run of the plugin.
   bool read_file_alone() {
     if (!candidate_.note.hash.empty() && candidate_.note.hash != sha256_file(file_))
       return end(Status::environment, "the file changed during the judging");
@@ -150,7 +151,7 @@ class Judge {
     return true;
   }
 
-  // The candidate's processes, one for each of so many ranks, become those that are asked.
+  // Makes the candidate's processes for this number of ranks the active ones.
   bool start_runners(int ranks) {
     for (auto& [other, stand] : stands_)
       if (other != ranks) stand.runners->freeze();
@@ -179,13 +180,14 @@ class Judge {
     if (!loaded) {
       const RunnerFailure& failure = candidate_runner_->failure();
       blame_failure(told, failure);
-      // Before it was sealed nothing of the candidate has run.
+      // Before the seal no code of the candidate has run.
       const bool hosts = candidate_runner_->protections().empty() || failure.kind == "refused" ||
                          failure.kind == kBusy;
       if (hosts) told.status = Status::environment;
       if (hosts) told.next.clear();
     } else if (std::string why = loaded->errors.back(); !why.empty()) {
-      const std::string copy = file_.string() + ": ";  // of which its author knows nothing
+      // prefix; the candidate's author does not know the copy
+      const std::string copy = file_.string() + ": ";
       told.status = Status::load;
       told.why = starts_with(why, copy) ? why.substr(copy.size()) : why;
       if (why.find("undefined symbol") != std::string::npos)
@@ -193,7 +195,7 @@ class Judge {
     } else {
       return true;
     }
-    // Of no case more can be said, and of those that were not asked for nothing need be.
+    // No case can be judged further. Cases that were not asked for are dropped.
     std::erase_if(out_.cases, [](const CaseVerdict& row) {
       return row.beside && row.status == Status::environment && row.why.empty();
     });
@@ -228,7 +230,7 @@ class Judge {
     return end(Status::unused, "there are no " + options_.size + " cases of its ops");
   }
 
-  // Of which contents may be made before the next judgement.
+  // Requests whose contents may be made before the next judgement.
   std::vector<CaseRunRequest> asked_for() const {
     std::vector<CaseRunRequest> out;
     for (size_t i = 0; i < requests_.size(); ++i)
@@ -263,14 +265,14 @@ class Judge {
         row.next = "Mend the earlier case first.";
         continue;
       }
-      if (!start_runners(row.ranks)) return;  // it fails to load where so many ranks are
-      // Of a case in several dtypes or variants the first that it takes is timed, and who is wrong
-      // somewhere is not timed elsewhere.
+      if (!start_runners(row.ranks)) return;  // it fails to load with this number of ranks
+      // A case with several dtypes or variants is timed in the first that the candidate takes.
+      // After a failure, nothing more of the op is timed.
       one_case(requests_[i], row,
                !timed && !failed && !row.beside && entries_[i].timed && options_.seconds > 0);
       timed |= row.status != Status::refused;
       if (!after) smaller.judged(row);
-      // In destroy(), by the process itself: nothing could be asked of it any more.
+      // The process ended itself in destroy(), after its last answer.
       if (!is_failure(row.status) && candidate_runner_->failed() &&
           candidate_runner_->failure().kind != kBusy)
         blame_failure(row, candidate_runner_->failure());
@@ -302,7 +304,7 @@ class Judge {
     const auto phase = [this](const char* name) { spent_.enter(name); };
     try {
       phase("contents and answers");
-      candidate_runner_->freeze();  // what others take is not its own
+      candidate_runner_->freeze();  // memory that others take is not its own
       if (!case_run.open()) return phase(kClosing);
       phase("create and prepare");
       memory().begin();
@@ -320,7 +322,7 @@ class Judge {
         raced = race(case_run, row);
         phase("a look at the device");
       }
-      // As long as its instances are there, which may put away what shows.
+      // While its instances exist; their end may remove traces.
       look_from_outside(row);
       if (!raced) return phase(kClosing);
       if (is_right(row.status) && !took_memory(row)) look_at_device();
@@ -328,18 +330,17 @@ class Judge {
     } catch (const SomebodyElse&) {
       throw;
     } catch (const Error&) {
-      // Who finds no memory is not to blame for it.
+      // A provider without memory is not at fault if the candidate took it.
       if (!took_memory(row)) throw;
     }
     phase(kClosing);
   }
 
-  // Beside the best baseline; where that fails meanwhile, beside the next. False where there is
-  // none.
+  // Races beside the best baseline; after its failure, beside the next. False: there is none.
   bool race(CaseRun& case_run, CaseVerdict& row) {
     for (std::string failures;;) {
       CandidateClient* const baseline = baseline_of(case_run, row);
-      memory().hold();  // with what the baseline has
+      memory().hold();  // with the baseline's memory
       if (!baseline && !failures.empty()) fail("the baselines", "none is left" + failures);
       if (!baseline) return false;
       spent_.enter("timing");
@@ -347,7 +348,7 @@ class Judge {
         case_run.race(*baseline);
         return true;
       } catch (const CaseRun::BaselineFailed& failed) {
-        if (took_memory(row)) return true;  // which it may have needed
+        if (took_memory(row)) return true;  // the baseline may have needed that memory
         const RankGroup& its = baseline->runners();
         if (its.failed() && its.failure().kind == "environment") fail("the baseline", failed.why);
         failures += "; " + row.baseline + " failed in the race: " + failed.why;
@@ -357,7 +358,7 @@ class Judge {
     }
   }
 
-  // Whether `who` have taken memory beside what was given.
+  // True when `who` (calls, or create() and prepare()) took memory beyond the granted bytes.
   bool took_memory(CaseVerdict& row, const char* who = "calls") {
     std::string somebody;
     const std::string why = memory().taken(who, somebody);
@@ -372,9 +373,9 @@ class Judge {
     using Error::Error;
   };
 
-  // After the values and times, which it must not disturb, and of an op that is right in all cases:
-  // whoever has to mend values is not told of claims first. What is found is the fault of the first
-  // case that is right.
+  // Tests the ABI's rules on an op that is right in all cases: wrong values come first for its
+  // author. Comes after values and times, which it must not disturb. A fault goes to the first
+  // right case.
   void conformance(const std::string& op) {
     if (std::any_of(out_.cases.begin(), out_.cases.end(),
                     [&](const CaseVerdict& c) { return c.op == op && is_failure(c.status); }))
@@ -401,7 +402,7 @@ class Judge {
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
   }
 
-  // Those of a child are the baseline's that it was given.
+  // A row above L1 may launch a library's kernels: a child may be the baseline's.
   void look_at_kernels(const CaseRun& case_run, CaseVerdict& row) const {
     const bool children = catalog_.at(row.op).level > 1;
     if (candidate_.trust == Trust::baseline || children || is_failure(row.status) ||
@@ -412,8 +413,7 @@ class Judge {
     row.evidence = case_run.kernel_of_library();
   }
 
-  // After its calls, from outside: code of others and signals that it handles. A baseline links
-  // what it wants.
+  // Looks for foreign code and signal handlers after the calls. A baseline may link anything.
   void look_from_outside(CaseVerdict& row) const {
     if (candidate_.trust == Trust::baseline) return;
     if (is_failure(row.status) || candidate_runner_->failed()) return;
@@ -425,7 +425,7 @@ class Judge {
                       room_.device() == "cpu" ? std::nullopt : std::optional(beside.pid(r)), row);
   }
 
-  // While the buffers are there: a kernel that reaches for them ends when they are gone.
+  // Call while the buffers exist: a kernel that uses them ends when they are gone.
   void look_at_device() {
     const auto right = [](const CaseVerdict& row) { return is_right(row.status); };
     if (room_.device() == "cpu" || candidate_runner_->failed() ||
@@ -465,19 +465,19 @@ class Judge {
   JudgePool& room_;
   const JudgeOptions& options_;
   Verdict out_;
-  CaseVerdict* row_ = nullptr;  // that is judged, or was the last
+  CaseVerdict* row_ = nullptr;  // the current or last row
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<CaseRunRequest> requests_;  // of out_.cases
-  std::vector<CasePlanEntry> entries_;    // of these, but for their rows
-  // The candidate's processes, by how many ranks there are, and what each had before it came.
+  std::vector<CasePlanEntry> entries_;    // without their rows
+  // The candidate's processes by number of ranks, with their state before the candidate was loaded.
   struct Stand {
     std::unique_ptr<RankGroup> runners;
     std::vector<ProcessInspection> before;
     std::unique_ptr<CandidateMemory> memory;
   };
   std::map<int, Stand> stands_;
-  RankGroup* candidate_runner_ = nullptr;  // those that are asked
+  RankGroup* candidate_runner_ = nullptr;  // the active processes
   std::filesystem::path file_;             // the candidate's copy
   std::unique_ptr<CandidateClient> baseline_;
   std::unique_ptr<GpuTelemetry> gpu_;  // null on the CPU

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of one candidate's ops, as the broker: it never maps plugin code, owns seeds, clock and
-// verdict, and believes nothing that a runner says.
+// The judge of one candidate's ops, in the controller. It maps no plugin code, owns seeds, clock
+// and verdict, and believes no worker.
 //
-// Three kinds of processes: the oracle (oracle_server.hpp), the baseline's runner and the
-// candidate's runner (candidate_server.hpp), which share the buffers of a case and nothing else. A
-// call in the judged time goes like this:
-//   1. the runner stands still (stopped by the kernel) while the oracle deals contents to sets of
-//      buffers, poisons outputs and reads other memory until the last cache is cold. An op with a
-//      plan() got its numbers, but not its floats, a moment earlier;
-//   2. the runner goes on, calls forward() once on each of several sets, and answers;
-//   3. it is stopped again, and the oracle compares every output, guard, input and untouched byte.
-// Correctness comes first, on all contents (ordinary ones and families), twice with other poison
-// and other addresses; then candidate and baseline take turns (A B B A, race_clock.hpp). Two clocks
-// must agree: the runner's, which is precise and a claim, and the broker's, which includes the way
-// there and back; what they differ by must be what it is for the baseline. Some contents are kept
-// back for calls that are timed without having been seen, so that remembered answers show.
+// There are three kinds of processes: the oracle (oracle_server.hpp), the baseline's worker and the
+// candidate's worker (candidate_server.hpp). They share the buffers of a case and nothing else. A
+// timed call has these steps:
+//   1. The worker is stopped by the kernel. The oracle deals contents to sets of buffers, poisons
+//      outputs, and reads other memory until the last cache is cold. An op with a plan() got its
+//      numbers, but not its floats, a moment earlier.
+//   2. The worker continues, calls forward() once on each of several sets, and answers.
+//   3. The worker is stopped again. The oracle compares each output, guard, input and untouched
+//   byte.
+// Correctness comes first, on all contents (ordinary ones and families). Each comes twice, with
+// other poison and other addresses. Then candidate and baseline take turns (A B B A,
+// race_clock.hpp). Two clocks must agree. The worker's clock is precise, and a claim. The
+// controller's clock includes the messages. Their difference must be as it is for the baseline.
+// Some contents are held back for timed calls, so that remembered answers show.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -33,30 +34,31 @@
 namespace fk {
 
 struct JudgeOptions {
-  double patience_s = 20;  // without a sign of life
-  double budget_s = 1800;  // of the whole; 0: without end
+  double patience_s = 20;  // seconds without a sign of life
+  double budget_s = 1800;  // for the whole verdict; 0: no limit
   std::string size = "full";
-  std::vector<std::string> ops;       // empty: all that the candidate has
+  std::vector<std::string> ops;       // empty: all of the candidate's
   std::vector<std::string> cases;     // empty: all of that size
-  std::vector<std::string> families;  // empty: those that fit
-  std::string captured;               // folder of recorded cases instead of the contracts'
-  // Where calls are told the experts: beside uniform routing one of this skew; 0: the cases' own.
+  std::vector<std::string> families;  // empty: all that fit
+  std::string captured;               // folder of recorded cases; empty: the contracts' cases
+  // For ops with expert ids: a routing of this skew beside the uniform one. 0: the cases' own
+  // routing.
   double skew = 0;
-  // Beside the cases as written those of these names, and in these dtypes; "all": every one. They
-  // are judged by their values; the time is that of the first row of a case that is taken.
+  // Variants and dtypes beside the cases as written; "all" means every one. They are judged by
+  // values. The time is that of the first row of a case that is taken.
   std::vector<std::string> variants, dtypes;
-  double seconds = 1;  // of timing per case, about; 0: correctness alone
-  int threads = 2;     // that a provider on the CPU is told it may use
+  double seconds = 1;  // for timing per case, about; 0: correctness only
+  int threads = 2;     // threads that a CPU provider may use
   std::string device = "cpu";
-  // Else a default verdict (default_cases.hpp): cases that take the oracle long are left out, one
-  // case of an op is timed, and an op that is wrong in a small case is not judged in larger ones.
+  // false: a default verdict (default_cases.hpp). It leaves out cases with a slow oracle, and times
+  // one case of each op. After a failure in a small case, an op's larger cases are not judged.
   bool thorough = true;
-  std::function<void(const std::string& what)> on_step;  // what begins
+  std::function<void(const std::string& what)> on_step;  // gets the name of the next step
   std::function<void(const CaseVerdict& row)> on_case_end;
 };
 
-// One case as one runner sits it, or one of each rank that calls it. Nothing here throws for what
-// plugin code does.
+// One case in the worker of one side, or in one worker per rank. Nothing here throws because of
+// plugin code.
 class CandidateClient {
  public:
   CandidateClient(RankGroup& runners, std::string plugin)
@@ -64,62 +66,62 @@ class CandidateClient {
   RankGroup& runners() { return runners_; }
   const std::string& plugin() const { return plugin_; }
 
-  // Why a request was not answered as it should be; empty: a runner failed (runners().failure()).
+  // Why a request failed; empty: a worker failed (runners().failure()).
   const std::string& words() const { return words_; }
-  // Of several ranks the one that said so: "rank 1: ", else empty.
+  // With several ranks, the one that gave words(): "rank 1: "; else empty.
   const std::string& who() const { return who_; }
-  // Why it did not do what it was asked, in either case.
+  // Why a request failed, in either case.
   std::string why() const {
     return runners_.failed() ? runners_.failure().sentence() : who_ + words_;
   }
-  // Whether what failed has taken the device from its process.
+  // True when the failure took the device away from its process.
   bool lost() const { return lost_; }
-  // Both: false with words(), which begin with "refused: " where the plugin refused. The first asks
-  // supports() alone.
+  // Both return false with words(), which begin with "refused: " when the plugin refused. takes()
+  // asks supports() only.
   bool takes(const Json& shape);
   bool sit(const Json& case_run, const std::vector<int>& fds);
-  // `all`: all memory of its process is cold afterwards; `once`: but what one call reads.
+  // `all`: all memory of its process is cold afterwards; `once`: except the data that one call
+  // reads.
   bool arm(int case_run, bool plan, const std::vector<int>& sets, int first, int count, bool all,
            bool once);
-  // Whether that was done for these sets before: ranks are ready for each by itself.
+  // True when arm() did this for these sets before. Each rank is ready by itself.
   bool armed(const std::vector<int>& sets) const;
-  // The claim, in seconds of one call, the slowest rank's, and the broker's seconds of the whole
-  // request.
+  // Times of one request. claim_s: seconds of one call as the slowest rank claims. wall_s: the
+  // controller's seconds for the whole request.
   struct Call {
     double claim_s = 0, wall_s = 0;
-    // The same of the slowest rank alone, from when it began itself: what it does, and how long it
-    // waits for others, without how late it was woken up.
+    // As claim_s, from the rank's own begin: its work and its wait for other ranks, without a late
+    // wake-up.
     double own_s = 0;
     bool captured = false;
-    bool late = false;    // some rank's device had to wait for its host, as its process says
-    double waited_s = 0;  // for a core, the rank that waited longest
-    double early_s = 0;   // of the processors, between the contents and a late call
-    // All calls, as the broker's clock has them where that is more than the claim.
+    bool late = false;    // a process says that its device waited for the host
+    double waited_s = 0;  // for a core, in the rank with the longest wait
+    double early_s = 0;   // processor time between the contents and a late call
+    // Seconds of all calls: the claim, or the controller's clock if that is more.
     double believed_s(int count, double messages_s) const {
       return std::max(own_s * count, wall_s - messages_s);
     }
     std::optional<LaunchFacts> facts;  // claims, bounded
   };
-  // `since` is when the broker's clock began. `core`: as CandidateServer::run.
-  // `warm`: one call on the first set alone, as CandidateServer::run_warm. `done`: as of
-  // RankGroup::ask_all.
+  // `since`: begin by the controller's clock. `core`: see CandidateServer::run. `warm`: one call on
+  // the first set only, see CandidateServer::run_warm. `done`: see RankGroup::ask_all.
   std::optional<Call> run(int case_run, int first, int count, double since, int core = -1,
                           bool warm = false, bool eager = false,
                           const std::function<void()>& done = {});
-  // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
-  // claims. What it says of itself, so that nothing is believed that speaks for it.
+  // The rules of `check` on the first smoke case that the plugin takes: state, leaks, threads,
+  // instances, claims. The plugin's process reports them, so only faults are believed.
   struct Conformance {
     std::string case_name, rule, text;  // rule: empty when all were kept
   };
   std::optional<Conformance> conformance(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
-  // By rank, what its instances have asked for, as its processes say.
+  // Bytes that instances asked for, by rank, as their processes report.
   std::vector<int64_t> given_bytes;
-  bool keeps = false;  // arm() makes cold what it keeps between calls
+  bool keeps = false;  // true: arm() makes the memory between calls cold
 
  private:
-  // The answers by rank. All stand still afterwards.
+  // Answers by rank. All workers are stopped afterwards.
   std::optional<std::vector<Json>> ask(const char* task, const Json& arguments,
                                        const std::vector<int>& fds,
                                        const std::function<void()>& done = {});
@@ -130,9 +132,9 @@ class CandidateClient {
   std::set<std::pair<int, int>> armed_;
 };
 
-// Files that break the lint and ops that no contract matches are told without running anything.
-// The seeds come from `secret`; null: from one of the room's. Error when the request is wrong; a
-// failing host is a status.
+// Judges a candidate. Files that break the lint, and ops that match no contract, are reported
+// without a run. Seeds come from `secret`; null: from a secret of the pool. Error when the request
+// is wrong; a failing host is a status.
 Verdict judge(const FoundPlugin& candidate, const PluginSet& plugin_set, const Catalog& catalog,
               const Secret* secret, JudgePool& room, const JudgeOptions& options);
 

@@ -19,14 +19,14 @@ namespace fk {
 
 namespace {
 
-constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
-constexpr size_t kCasePlans = 4;         // askers of different things, who take turns
-constexpr int64_t kAheadBytes = int64_t{4} << 30;    // of cases that are open ahead, about
-constexpr int64_t kClosingBytes = int64_t{1} << 29;  // of cases that wait to be closed, about
-constexpr double kSpinSeconds = 1e-3;                // on a machine with cores to spare
+constexpr double kPatienceSeconds = 60;  // for the host's own processes, between judgements
+constexpr size_t kCasePlans = 4;         // kept requests of different callers
+constexpr int64_t kAheadBytes = int64_t{4} << 30;    // of cases opened ahead, about
+constexpr int64_t kClosingBytes = int64_t{1} << 29;  // of cases that wait for their end, about
+constexpr double kSpinSeconds = 1e-3;                // on a machine with free cores
 constexpr unsigned kCoresToSpare = 8;
 
-// A case that is open ahead, by what was asked and under which secret.
+// Key of a case opened ahead: request and secret.
 std::string name_of(const CaseRunRequest& request, const Secret& secret) {
   return request.key() + " " + secret.commitment();
 }
@@ -36,7 +36,7 @@ bool same(const std::vector<CaseRunRequest>& a, const std::vector<CaseRunRequest
                     [](const auto& x, const auto& y) { return x.key() == y.key(); });
 }
 
-// What is drawn of rows and what is drawn of a width is taken or refused each for itself.
+// Variants of rows and of a width are taken or refused independently.
 std::string of_kind(const std::string& op, const std::string& variant) {
   return width_of(variant).empty() ? op : op + ", width";
 }
@@ -53,7 +53,7 @@ OpenCaseRun::~OpenCaseRun() {
   for (const int fd : fds) ::close(fd);
 }
 
-// Sets of buffers, and for each of the contents its inputs twice and its answer.
+// Bytes of all sets of buffers, and, per content, of its answer and twice its inputs.
 int64_t OpenCaseRun::bytes() const {
   const int64_t all =
       answer.at("read_bytes").get<int64_t>() + answer.at("written_bytes").get<int64_t>();
@@ -64,7 +64,7 @@ int64_t OpenCaseRun::bytes() const {
 JudgePool::JudgePool(const PluginSet& plugin_set, Options options)
     : plugin_set_(plugin_set), device_name_(options.device), options_(std::move(options)) {}
 
-// All end at the same time: to give back what it has of a device takes a process a while.
+// All processes end at the same time, because the return of a device's memory takes a while.
 JudgePool::~JudgePool() {
   if (oracle_) oracle_->dismiss();
   for (const auto& [ranks, group] : baselines_)
@@ -111,8 +111,8 @@ Runner::Options JudgePool::options_of(Seat seat, double patience_s) const {
   if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
   if (device() != "cpu" && seat == Seat::candidate)
     options.stopped = [this] { return watch_ ? watch_->stopped() : ""; };
-  // Three questions a sample are half of its time otherwise. On a CPU who spins is in the way of
-  // what is timed, and who is judged has to stand still.
+  // Without spinning, the three questions of a sample take half of its time. On a CPU, a spinning
+  // process would slow the timed one, and the judged one must be stopped.
   if (device() != "cpu" && std::thread::hardware_concurrency() >= kCoresToSpare) {
     options.spin_s = kSpinSeconds;
     options.its_spin_s = seat == Seat::oracle ? kSpinSeconds : 0;
@@ -123,7 +123,7 @@ Runner::Options JudgePool::options_of(Seat seat, double patience_s) const {
 void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
                               const std::vector<PluginFile>& others, double patience_s, int ranks,
                               Seat seat) {
-  // With the device open, which takes longest where it is a GPU.
+  // Opens the device too, which takes longest on a GPU.
   const Json enter = {{"device", device()}};
   std::vector<std::function<void()>> works;
   if (!oracle_ || oracle_->failed()) {
@@ -147,7 +147,7 @@ void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
   const bool fresh = !ready || ready->failed();
   if (fresh) {
     Runner::Options own = options_of(seat, patience_s);
-    // Of several devices one alone is listened to.
+    // Telemetry covers one device only.
     if (ranks > 1) own.stopped = nullptr;
     ready = std::make_unique<RankGroup>(own, ranks);
   }
@@ -160,7 +160,7 @@ void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
 }
 
 void JudgePool::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
-  // With the device open, which takes longest where it is a GPU.
+  // Opens the device too, which takes longest on a GPU.
   if (group.task_on_all("case_enter", {{"device", device()}}, {})) group.load(files);
 }
 
@@ -174,7 +174,8 @@ void JudgePool::renew_baseline(int ranks) {
 
 std::unique_ptr<RankGroup> JudgePool::enter(const FoundPlugin& found, bool children,
                                             double patience_s, int ranks) {
-  // What is not there cannot be called in the candidate's place.
+  // Only processes with `children` get the baselines: others could be called in the candidate's
+  // place.
   std::vector<PluginFile> others;
   for (const auto& b : plugin_set_.baselines)
     if (children && plugin_name(b) != plugin_name(found)) others.push_back({b.path, b.trust});
@@ -186,12 +187,12 @@ std::unique_ptr<RankGroup> JudgePool::enter(const FoundPlugin& found, bool child
   oracle_->set_patience(patience_s);
   for (RankGroup* group : {baselines_[ranks].get(), candidate.get()})
     group->set_patience(patience_s);
-  candidate->set_open_patience(patience_s);  // static constructors hang, too
+  candidate->set_open_patience(patience_s);  // static constructors can hang too
   return candidate;
 }
 
 Json JudgePool::ask(const char* task, const Json& arguments) {
-  // What it says meanwhile shows that it lives.
+  // Progress messages are signs of life.
   auto answer = oracle_->task(task, arguments, [](const Json&) {});
   if (!answer) fail("the oracle", oracle_->failure().sentence());
   return std::move(*answer);
@@ -228,7 +229,7 @@ std::unique_ptr<OpenCaseRun> JudgePool::open_now(const CaseRunRequest& request,
   auto case_run = std::make_unique<OpenCaseRun>();
   case_run->id = next_id_++;
   case_run->ranks = request.ranks;
-  // Where nobody is timed few contents and sets of buffers will do.
+  // Cases without times need few contents and sets.
   const double seconds = request.after      ? 0
                          : request.thorough ? kAnswerSeconds
                                             : kDefaultAnswerSeconds;
@@ -286,7 +287,7 @@ Secret JudgePool::secret_for(const std::vector<CaseRunRequest>& cases) {
   return out;
 }
 
-// What was made under a secret that was told since, or for a case plan that was given up.
+// Closes cases whose secret is published, and cases of plans that were dropped.
 void JudgePool::drop_stale() {
   std::set<std::string> wanted;
   for (const CasePlan& case_plan : case_plans_)
@@ -306,8 +307,8 @@ void JudgePool::remember_taken(const CaseVerdict& row) {
   taken_[of_kind(row.op, row.variant)] = row.variant;
 }
 
-// Of hidden variants few are judged: those of the first cases that the candidate before took. Which
-// width is the first is another one each time.
+// True when a case is worth opening ahead. Few hidden variants are judged: those of the first cases
+// that the last candidate took. The first width differs each time.
 bool JudgePool::is_awaited(const CasePlan& case_plan, const CaseRunRequest& request) const {
   const auto& asked = request.asked;
   if (!is_hidden(asked.variant)) return true;
@@ -332,7 +333,7 @@ bool JudgePool::prepare() {
     see_off();
     return true;
   }
-  // Whoever has the device now does not want to measure this.
+  // Another process that holds the device may be measuring.
   const auto turn = DeviceLock::if_free({device()});
   busy_ = !turn;
   if (busy_) return false;
@@ -358,7 +359,7 @@ bool JudgePool::prepare() {
       if (it == ahead_.end()) continue;
       bytes += it->second->bytes();
       if (room) continue;
-      close_now(*it->second);  // in favour of what was asked for last
+      close_now(*it->second);  // in favour of the latest request
       ahead_.erase(it);
     }
   }

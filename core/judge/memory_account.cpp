@@ -8,7 +8,7 @@ namespace fk {
 namespace {
 
 constexpr int64_t kForCode = int64_t{1} << 30;    // for code and handles
-constexpr int64_t kContext = int64_t{256} << 20;  // that every process on a device has, at least
+constexpr int64_t kContext = int64_t{256} << 20;  // least bytes of a process on a device
 
 int64_t at(const std::vector<int64_t>& bytes, size_t place) {
   return place < bytes.size() ? bytes[place] : 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a candidate has taken memory that it has not asked for, from figures that it cannot
-// change. A place is a device, whose memory others may have as well, or on the CPU the process of
-// one rank. Of a device the driver may know which process has how much; where it does not tell, it
-// shows when the process ends.
+// Finds memory that a candidate took without asking, from figures that it cannot change. A place is
+// a device, which other processes may use too, or, on the CPU, one rank's process. The driver may
+// tell the owners of a device's memory. Otherwise the end of the process shows it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +11,16 @@
 namespace fk {
 
 struct MemoryLook {
-  int64_t all = 0;             // in use, whoever has it; 0: not known
-  std::optional<int64_t> own;  // of that the candidate's processes; nothing: nobody tells
+  int64_t all = 0;             // in use by all processes; 0: not known
+  std::optional<int64_t> own;  // share of the candidate's processes; nothing: unknown
 };
 using MemoryLooks = std::vector<MemoryLook>;  // by place
 
 class MemoryAccount {
  public:
-  // What is in use from here on is not taken. Nothing is lent any more: it is in use.
+  // Memory in use now is not counted as taken. Forgets what was lent, because it is in use.
   void begin(MemoryLooks looks);
-  // By place, what the candidate's instances have asked for and were given since.
+  // Bytes by place that instances asked for and got since begin().
   void lend(std::vector<int64_t> bytes);
 
   enum class Whose { candidate, unknown, somebody_else };
@@ -30,12 +29,12 @@ class MemoryAccount {
     int64_t bytes = 0;
     Whose whose = Whose::unknown;
   };
-  // What was taken beside that, more than code and handles need; of several places that of which is
-  // known most that speaks against the candidate. What a process maps of others' memory may count
-  // as its own, but nobody has taken it: so the device has to have lost it as well.
+  // Memory beyond begin() and lend(), if it is more than code and handles need. Of several places,
+  // the one with the strongest proof against the candidate. A process may map others' memory, which
+  // counts as its own. So the device's total must have grown too.
   std::optional<Taken> taken(const MemoryLooks& now) const;
-  // Of what nobody tells: whether the candidate's processes, which have ended between these looks,
-  // have given back more than what was theirs by right.
+  // For Whose::unknown, after the candidate's processes have ended between the two looks: true when
+  // more memory came back than they were entitled to.
   bool came_back(const Taken& taken, const MemoryLooks& before, const MemoryLooks& after) const;
 
  private:

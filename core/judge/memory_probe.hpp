@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some bytes in devices' memory as they are at one moment, whatever runs there, because copy
-// engines read them; and whether they have changed since.
+// Samples of some bytes of device memory at one moment, and a check for later changes. Copy engines
+// read them, so running kernels do not delay them.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -13,13 +13,13 @@ namespace fk {
 
 class MemoryProbes {
  public:
-  static constexpr size_t kBytes = 64, kMost = 8;  // of one at most; of them
-  // Takes the memory that it needs, of this device, before the first is added.
+  static constexpr size_t kBytes = 64, kMost = 8;  // bytes of one probe; number of probes
+  // Allocates this device's host memory for probes; before the first add().
   void reserve(Device& device) { memory_ = HostMemory(device, 2 * kMost * kBytes); }
-  // Reads `at`, at most kBytes of the device's memory: enqueued, so that all that are added are
-  // read within microseconds. Not more than kMost. The device outlives this.
+  // Enqueues a read of `at`, at most kBytes of device memory, so that all probes are read within
+  // microseconds. At most kMost probes. The device outlives this object.
   void add(Device& device, std::span<const std::byte> at);
-  // Whether any of them is something else now; all that was enqueued is done when it returns.
+  // True when any probe's bytes differ now. Waits for all enqueued reads.
   bool changed() const;
   void clear() { all_.clear(); }
 
@@ -32,7 +32,7 @@ class MemoryProbes {
     return memory_.data() + (2 * peek + now) * kBytes;
   }
   std::vector<MemoryProbe> all_;
-  HostMemory memory_;  // what each was and what it is now
+  HostMemory memory_;  // bytes at add() and bytes in changed(), by probe
 };
 
 }  // namespace fk

@@ -12,7 +12,8 @@ namespace fk {
 
 namespace {
 
-// Mutants are made element by element, some twenty of them: that many take a few milliseconds.
+// About twenty mutants are made element by element; this number of elements takes a few
+// milliseconds.
 constexpr int64_t kElements = int64_t{1} << 15;
 
 int64_t written_elements(const ResolvedCase& resolved) {
@@ -22,7 +23,7 @@ int64_t written_elements(const ResolvedCase& resolved) {
   return out;
 }
 
-// As many rows as are worth trying; nothing where all are, or where they cannot be told apart.
+// The first rows, as many as are worth a test. Nothing when all rows fit, or cannot be told apart.
 std::optional<Slice> first_part(const ResolvedCase& resolved, const Case& source,
                                 const Variant& variant, const CaseValues& inputs) {
   if (written_elements(resolved) <= kElements) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a case can tell right from wrong: mutants (null_candidates.hpp) tried on its
-// comparison, in bounded time. The outcome depends on the case alone, not on who is judged.
+// Tests that a case tells right from wrong: tries mutants (mutants.hpp) on its comparison, in
+// bounded time. The outcome depends on the case alone, not on the candidate.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,17 +13,17 @@ namespace fk {
 struct TriedMutant {
   std::string name;  // "zeros in out", "inputs in bf16"
   bool rejected = false;
-  double worst = 0;      // its largest error as a share of what is allowed
-  std::string why = {};  // it was not tried; empty: it was
+  double worst = 0;      // largest error as a share of the allowed error
+  std::string why = {};  // reason why it was not tried; empty: it was tried
 };
 
-// The reference's outputs for a call of the case with other axes; empty when it fails.
+// Returns the reference's outputs for a call of the case with other axes; empty when it fails.
 using AskVariant = std::function<CaseValues(const ResolvedCase& resolved, const Variant& variant,
                                             const CaseValues& values)>;
 
-// Tries mutants on `inputs` (with weights) and the reference's answer to them, those that need no
-// reference first, until `seconds` have passed; the one in hand is finished. Of a large output
-// whose rows can be told apart, the first rows are tried as a case of their own.
+// Tries mutants on `inputs` (with weights) and the reference's answer `want`, for about `seconds`;
+// the current mutant is finished. Mutants without need of the reference come first. If a large
+// output has separable rows, its first rows are tried as a case of their own.
 std::vector<TriedMutant> try_mutants(const ResolvedCase& resolved, const Case& source,
                                      const Variant& variant, const CaseValues& inputs,
                                      const CaseValues& want, const AskVariant& ask, double seconds);

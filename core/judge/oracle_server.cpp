@@ -23,20 +23,21 @@ namespace fk {
 
 namespace {
 
-// What a core and a memory channel do at least: only the number of sets follows from it.
-constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
+// Rough speeds of a core and a memory channel, from which the number of sets follows.
+constexpr int64_t kEvictBytes = int64_t{16} << 20;
 constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 200e-6;
 constexpr int64_t kDeviceSetBytes = int64_t{2} << 30;
 constexpr int kDeviceSets = 96;
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
-// What goes over a link may be packed without loss: of random bfloat16 the sign and the fraction
-// are noise, eight bits of sixteen.
+// Data over a link may be packed without loss. Sign and fraction of random bfloat16 are noise:
+// eight of sixteen bits.
 constexpr double kPacked = 0.5;
 constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least once
-// Of all bytes of a call: whoever reads as much once instead of often is faster by no more.
+// Share of a call's bytes. Reading a smaller share once for several calls gains no more than this.
 constexpr double kWeightsMatter = 0.01;
 constexpr int kVersionsMost = 31;
-constexpr int64_t kTurnBytes = int64_t{1} << 12;  // that a kernel writes to have had a turn
+// written by a kernel, to wait for a turn on the device
+constexpr int64_t kTurnBytes = int64_t{1} << 12;
 
 }  // namespace
 
@@ -106,9 +107,9 @@ double OracleServer::roofline_s() const {
 double OracleServer::floor_s() const {
   auto peaks = peaks_of(device().name());
   if (!peaks) return 0;
-  // What the last cache holds may not have to be read, nor the weights of experts without a token.
+  // Data in the last cache may not be read again, nor weights of experts without a token.
   const double cached = has_routing(contract_) ? bytes_ : static_cast<double>(peaks->cache_bytes);
-  // Tensor cores reach float32 in three products of a lower class.
+  // Tensor cores compute float32 in three products of a lower class.
   const auto low = peaks->flops_per_s.find(DType::bf16);
   const auto exact = peaks->flops_per_s.find(DType::f32);
   if (low != peaks->flops_per_s.end() && exact != peaks->flops_per_s.end())
@@ -123,15 +124,15 @@ double OracleServer::copy_s(int calls, int threads) const {
                         threads);
   };
   if (device().host_memory()) return measure();
-  // A device copies as fast the next time, and measuring it takes as long as thirty samples.
+  // A device copies equally fast each time, and one measurement takes as long as thirty samples.
   static std::map<std::tuple<std::string, double, int>, double> known;
   const std::tuple key(device().name(), bytes_, std::min(calls, kCopiesMost));
   const auto at = known.find(key);
   return at != known.end() ? at->second : known.emplace(key, measure()).first->second;
 }
 
-// All that can be chosen before is: what is not done when it is said to be has been when it is
-// looked at late enough.
+// Chooses the places before `called`: a read that comes later could miss work that is still going
+// on.
 void OracleServer::wait_for_turns(const std::vector<int>& sets,
                                   const std::function<bool()>& called) {
   probes_.clear();
@@ -163,7 +164,7 @@ std::vector<CaseValues> OracleServer::answers_to(const std::vector<CaseValues>& 
   std::string why;
   auto out = references_of_ranks(*provider_, resolved(), posed_.source, posed_.variant, contents,
                                  oracle_options(), why);
-  // What the oracle of a device does not take may be small enough for the CPU's.
+  // The CPU's oracle may take a small case that the device's oracle refuses.
   if (std::string none; !why.empty() && provider_ == oracles_.device && oracles_.cpu) {
     const Provider* const cpu =
         oracle_of({oracles_.cpu, nullptr}, device().type(), resolved(), none);
@@ -195,11 +196,10 @@ AskReference OracleServer::asker(int rank, size_t content) {
 }
 
 void OracleServer::try_nulls() {
-  // Other shapes are there for their rules: of one row or none, a wrong answer is often a right
-  // one.
+  // Variants of other shapes test rules. With one row or none, a wrong answer is often right.
   if (!posed_.variant.axes.empty() || !posed_.variant.listed.empty()) return;
-  static std::map<std::string, std::vector<TriedMutant>>
-      known;  // a process has one set of contracts
+  // By case; a process has one set of contracts.
+  static std::map<std::string, std::vector<TriedMutant>> known;
   const std::string key = shape_.asked.key();
   const auto found = known.find(key);
   if (found != known.end()) {
@@ -252,8 +252,8 @@ void OracleServer::measure() {
   weights_matter_ = weights > 0 && weights >= kWeightsMatter * all;
 }
 
-// As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
-// device, so that its samples may be shorter.
+// Number of calls that makes a sample long enough, by an optimistic guess. A device's clock is
+// inside the device, so its samples may be shorter.
 int OracleServer::calls_wanted() const {
   const bool host = device().host_memory();
   const double least = roofline_s();
@@ -272,10 +272,10 @@ int OracleServer::sets_room() const {
       std::clamp<int64_t>(memory / std::max<int64_t>(set_bytes_ * ranks(), 1), 2, 1 << 20));
 }
 
-// An odd number, so that two sets of one version end at a page without access once.
+// An odd number: of two sets of one version, one ends at a page without access.
 int OracleServer::versions_wanted() const {
   if (!weights_matter_) return 1;
-  for (const auto& f : resolved().fields)  // what was recorded is there once
+  for (const auto& f : resolved().fields)  // recorded weights exist once
     if (f.slot->section == SectionId::weights && posed_.source.contents &&
         posed_.source.contents->count(f.slot->name))
       return 1;
@@ -395,7 +395,7 @@ std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int sid
   const bool late = probes_.changed();
   probes_.clear();
   if (!late && !touched_beside()) return out;
-  out.resize(1);  // which is what is wrong, and the last that is looked at
+  out.resize(1);  // the first finding is wrong, and the last that is read
   out[0].ok = false;
   out[0].rule = late ? kLateRule : "guard";
   out[0].text = late ? "outputs were written after its process had reported the end of the calls"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle's side of a case run. A trusted process makes contents and their answers, lays
-// several sets of buffers of one case into shared memory, deals contents to sets, and looks at what
-// was written there. Answers never leave its own memory, so a candidate's process has nothing to
-// find; which contents lie in which set, and where poison was, only the oracle knows.
+// The oracle's side of a case run, in a trusted process. It makes contents and their answers, and
+// lays several sets of a case's buffers into shared memory. It deals contents to sets, and compares
+// what calls wrote there. Answers never leave its own memory, so a candidate's process cannot find
+// them. Only the oracle knows which contents lie in which set, and where poison was.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace fk {
 
-// What both sides must agree on to lay out the same memory.
+// Sizes that both sides need to lay out the same memory.
 struct CaseRunShape {
   AskedCase asked;
   int sets = 1;
@@ -27,20 +27,21 @@ struct CaseRunShape {
 };
 
 struct CaseRunOptions {
-  // By rank, those of its buffers, which may be the same for several; the first is also the
-  // oracle's.
+  // Device of each rank's buffers; ranks may share one. The first is also the oracle's device.
   std::vector<Device*> devices;
   std::function<Stopwatch&(Device&)>
-      watch_of;                      // that of a device, which outlives the oracle server
-  const Plugins* plugins = nullptr;  // with the oracle's
+      watch_of;                      // a device's stopwatch; it outlives the oracle server
+  const Plugins* plugins = nullptr;  // includes the oracle's plugin
   int threads = 2;
-  double seconds = 0.5;   // for answers, about; `contents_least` are made whatever that takes
-  double families_s = 8;  // for them until every family that fits was tried once
+  double seconds = 0.5;                 // for answers, about; `contents_least` are made in any case
+  double families_s = 8;                // for answers, until each family that fits was tried once
   int64_t memory = int64_t{256} << 20;  // of all sets of all ranks
   std::vector<std::string> families;    // empty: those that fit, chosen by the seed
-  int contents_least = 3;  // of a version: two that may be seen, and one that is kept for the race
-  int contents_max = 64;   // of one rank; with several, whose calls take no time, more
-  double call_s = 0;  // sets are so many that one call on each takes about that long; 0: two sets
+  // per version of the weights: two that may be seen, and one held back for the race
+  int contents_least = 3;
+  int contents_max = 64;  // for one rank; more with several ranks, whose calls take no time
+  // one call on each set takes about this long, which gives the number of sets; 0: two sets
+  double call_s = 0;
   int sets_max = 128;
   double gate_s = 0.25;                 // for mutants, about
   std::function<void()> alive = [] {};  // called between steps that may take seconds
@@ -52,54 +53,55 @@ class OracleServer {
                CaseRunOptions options);
 
   const CaseRunShape& shape() const { return shape_; }
-  const std::string& unjudged() const { return unjudged_; }  // why there are no answers, or empty
+  // why there are no answers; empty: there are
+  const std::string& unjudged() const { return unjudged_; }
   const std::string& oracle() const { return oracle_; }
   int ranks() const { return static_cast<int>(buffers_.size()); }
-  // By rank, what is read and what is written. The oracle server's own: whoever gives them away
-  // duplicates them.
+  // By rank: read descriptor, written descriptor. Owned by the oracle server; callers duplicate
+  // them before they pass them on.
   std::vector<int> fds() const;
   size_t contents() const { return families_.size(); }
   const char* family(size_t content) const { return family_name_of(content); }
-  // How many versions of the weights there are. Content i and set i have number i modulo this, and
-  // a content is dealt to sets of its version. One read of weights that several calls of a sample
-  // have in common would be shared by them, so where weights matter a sample has no more calls than
-  // there are versions.
+  // Number of versions of the weights. Content i and set i have version i % versions(); a content
+  // is dealt to sets of its version. Several calls of a sample could share one read of equal
+  // weights. So where weights matter, a sample has at most versions() calls.
   int versions() const { return versions_; }
   int calls_most() const { return weights_matter_ ? versions_ : std::max(1, shape_.sets - 1); }
-  // Families that say nothing here, with the reason.
+  // Families that say nothing in this case, with the reason.
   const std::vector<std::pair<std::string, std::string>>& left_out() const { return left_out_; }
-  // Wrong answers that were tried on the comparison of this case; one that it takes makes the case
+  // Mutants that were tried on this case's comparison. A mutant that passes makes the case
   // untestable. Tried once per case in this process.
   const std::vector<TriedMutant>& nulls() const { return nulls_; }
   double bytes() const { return bytes_; }
-  // The busiest expert's load over the mean in the first contents; 0 where there is no routing.
+  // The busiest expert's load over the mean, in the first contents; 0: no routing.
   double skew() const { return skew_; }
-  // Fields of a recorded case whose contents are not its own but made by the generators.
+  // Fields of a recorded case with generated contents in place of recorded ones.
   std::vector<std::string> generated() const;
-  // Of one whose answers can be remembered (recorded_order.hpp).
+  // True when answers of the case can be remembered (recorded_order.hpp).
   bool known() const { return inputs_are_known(resolved()); }
   double flops() const;
-  double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
-  double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
-  double floor_s() const;     // no kernel is faster on this device; 0: not known
-  // When `called` returns, the sets have been called, by what is said (false: they have not): reads
-  // some bytes that the calls write, which look() finds changed where they were not done. Returns
-  // when every device of its ranks has had time for next to nothing: behind what others have
-  // enqueued there. Only on devices.
+  double wire() const { return wire_; }  // bytes over links, of the contents with the fewest
+  double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: unknown
+  double floor_s() const;     // least time of any kernel on this device; 0: unknown
+  // Called before the sets' calls end; `called` returns true when a process says that they have
+  // ended, false: no calls were made. Then reads some output bytes at once, so that look() finds
+  // later writes. Returns when each rank's device has done a tiny piece of work behind all enqueued
+  // work. Devices only.
   void wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called);
-  // Of a copy of bytes() on the first rank's device, as one of so many calls (copy_seconds).
+  // Seconds of a copy of bytes() on the first rank's device, as one of `calls` copies
+  // (copy_seconds).
   double copy_s(int calls, int threads) const;
   bool has_plan() const;
 
-  // Contents into sets, outputs poisoned. With `numbers_only`, floats are garbage: what plan()
-  // may see is there and what forward() computes with is not. The set `beside`, if there is one
-  // (-1: none), gets the content `its` and is not going to be called: whoever writes to it works
-  // ahead, or does not know where. look() says so, of its first set and by the rule `guard`.
+  // Copies contents into sets and poisons outputs. With `numbers_only`, the numbers that plan() may
+  // read are right and floats are garbage. The set `beside` (-1: none) gets content `its` and is
+  // not called. A write to it shows work ahead, or a wrong address; look() reports it at its first
+  // set as a violation of the rule `guard`.
   void deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
             bool numbers_only, int beside = -1, int its = 0);
 
-  // Others, of the same families, in the place of the contents from this one on: nobody has seen
-  // them, whatever was dealt before. Error when they have no answer.
+  // Replaces the contents from `from` on by new ones of the same families, never dealt before.
+  // Error when they have no answer.
   void renew(size_t from, uint64_t seed, const std::function<void()>& alive);
 
   // Compares the sets after one side has called each of them (rank_buffers.hpp). The text names
@@ -107,11 +109,11 @@ class OracleServer {
   // wrong set. `alive` is called between sets.
   std::vector<SetFinding> look(const std::vector<int>& sets, int side,
                                const std::function<void()>& alive);
-  // Empty, or what was written around the tensors of any set, whether it was called or not.
+  // Empty, or the writes that were found around tensors of any set, called or not.
   std::string damage() const;
-  // Caches hold nothing of the sets afterwards, nor of weights that are the same.
+  // Afterwards the caches hold nothing of these sets, nor of shared weights.
   void flush(const std::vector<int>& sets);
-  // Caches hold nothing at all, whoever it belongs to; for a few samples.
+  // Empties the caches of all data of all processes. Slow: for a few samples.
   void flush_all() {
     for (const auto& [device, watch] : watches_) watch->flush_all();
   }
@@ -140,7 +142,7 @@ class OracleServer {
   void place();
   Device& device() const { return *options_.devices.at(0); }
   void synchronize() const;
-  // Asks every device once for what the buffers in these sets tell.
+  // Reads the guards of these sets' buffers, with one request per device.
   using Glances = std::vector<std::unique_ptr<GuardedBuffer::Glance>>;
   Glances glance(const std::vector<int>& sets) const;
   int sets_room() const;
@@ -148,9 +150,9 @@ class OracleServer {
   bool touched_beside() const;
   const char* family_name_of(size_t content) const;
   const ResolvedCase& resolved() const { return buffers_[0]->resolved(); }
-  // Empty with unjudged().
+  // Empty when unjudged() has a reason.
   std::vector<CaseValues> answers_to(const std::vector<CaseValues>& contents);
-  // The answer to one rank's other contents, where the other ranks keep what this content has.
+  // The reference for other contents of one rank, while the other ranks keep this content.
   AskReference asker(int rank, size_t content);
 
   const Contract& contract_;
@@ -165,15 +167,15 @@ class OracleServer {
   std::vector<Family> families_;                       // of the contents
   std::vector<TriedMutant> nulls_;
   std::vector<int> dealt_;               // contents by set
-  int beside_ = -1;                      // the set that is not called; -1: there is none
-  std::vector<uint64_t> beside_prints_;  // of its memory, by rank
-  std::vector<std::pair<Device*, Stopwatch*>> watches_;  // one for each device
+  int beside_ = -1;                      // the set that is dealt and not called; -1: none
+  std::vector<uint64_t> beside_prints_;  // checksums of its memory, by rank
+  std::vector<std::pair<Device*, Stopwatch*>> watches_;  // one per device
   std::vector<DeviceMemory> littles_;                    // for wait_for_turns()
   MemoryProbes probes_;
   std::random_device anywhere_;
   double bytes_ = 0, skew_ = 0, wire_ = 0;
   int64_t set_bytes_ = 0;        // of one rank
-  bool weights_matter_ = false;  // to the time of a call
+  bool weights_matter_ = false;  // weights are a notable share of a call's bytes
   int versions_ = 1;
 };
 

@@ -5,7 +5,9 @@
 
 namespace fk {
 
-ProcessInspection ProcessInspection::of(pid_t pid) { return {mapped_code(pid), handled_signals(pid)}; }
+ProcessInspection ProcessInspection::of(pid_t pid) {
+  return {mapped_code(pid), handled_signals(pid)};
+}
 
 void look_at_process(pid_t pid, const ProcessInspection& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row) {
@@ -18,7 +20,7 @@ void look_at_process(pid_t pid, const ProcessInspection& before, const std::stri
   }
   uint64_t more = handled_signals(pid).value_or(0) & ~before.handled.value_or(~uint64_t{0});
   if (beside) more &= ~handled_signals(*beside).value_or(~uint64_t{0});
-  constexpr int kOfThreads = 31;  // from here on they are the C library's or nobody sends them
+  constexpr int kOfThreads = 31;  // higher ones are the C library's, or unused
   for (int number = 1; more && number <= kOfThreads; ++number) {
     if (!(more >> (number - 1) & 1)) continue;
     row.status = Status::violation;

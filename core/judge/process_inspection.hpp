@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be seen of a candidate's process from outside, where it cannot lie.
+// Looks at a candidate's process from outside, where it cannot lie.
 #pragma once
 #include <sys/types.h>
 
@@ -12,18 +12,17 @@
 
 namespace fk {
 
-// Of a process before the candidate is loaded; where there is a device it is open by then.
+// State of a process before the candidate is loaded, with its device open.
 struct ProcessInspection {
   MappedCode code;
-  std::optional<uint64_t> handled;  // signals; nothing: not known
+  std::optional<uint64_t> handled;  // signals with a handler; nothing: unknown
   static ProcessInspection of(pid_t pid);
 };
 
-// What the process has by now that it had not then: code that is neither the candidate's nor what
-// it may link (a library of ready kernels, the baseline's, a file that nobody has linted), or
-// signals that it handles (a handler runs when nothing was called). The row says so. `beside`: a
-// process of the host's on the same device, whose driver may have put handlers there since; nothing
-// on the CPU.
+// Compares the process with `before`, and fills the row when it finds new foreign code or signal
+// handlers. Foreign code is neither the candidate's file nor one that it may link: a library of
+// ready kernels, the baseline's, an unlinted file. A handler could run without a call. `beside` is
+// a host process on the same device, whose handlers come from the driver; nothing on the CPU.
 void look_at_process(pid_t pid, const ProcessInspection& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row);
 

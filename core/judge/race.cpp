@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timed part of a case run: candidate and baseline in turns, every call looked at.
+// The timed part of a case run: candidate and baseline take turns, and every call is compared.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,13 +17,13 @@ namespace fk {
 namespace {
 
 constexpr double kSecondLookSeconds = 0.5;
-constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
+constexpr double kMoreCodeOnDevice = 1e-6;  // code that is loaded at its first call
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
 constexpr int kCallsOfALook = 8, kCountsAgain = 2;
 constexpr int kRedoneMost = 200;  // blocks in which a GPU was slowed down
-// Where ranks take turns a time is the scheduler's: so many show what it is about, and have calls
-// on contents of all kinds among them.
+// When ranks share cores or GPUs, times are the scheduler's. This number of blocks gives an
+// estimate, and includes calls on contents of all families.
 constexpr int kBlocksInTurns = 4;
 
 int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
@@ -33,17 +33,17 @@ int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 void CaseRun::race(CandidateClient& baseline) {
   flush_ = true;
   watch_ = GpuTelemetry::of(request_.device);
-  ordinary_.assign(static_cast<size_t>(versions_), {});  // the first of each version is
+  ordinary_.assign(static_cast<size_t>(versions_), {});  // its first content
   for (int i = 0; i < seen_; ++i)
     if (families_[static_cast<size_t>(i)] == "ordinary")
       ordinary_[static_cast<size_t>(i % versions_)].push_back(i);
   try {
     std::string evidence;
-    // What looks like cheating is looked at twice: a busy machine does odd things once.
+    // Apparent cheating needs a second race: a busy machine does odd things once.
     for (int half = 0; half < 2; ++half) {
       renew_contents();
       RaceContender mine(*this, candidate_, 1), theirs(*this, baseline, 1);
-      // In a longer sample what is believed of waking up is a smaller share.
+      // In a longer sample the believed wake-up time is a smaller share.
       const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
       const double batch = kBatchSeconds * std::clamp(1 + wake / kWakeShort, 1.0, kBatchesMost);
       set_calls(mine, theirs, batch);
@@ -62,12 +62,12 @@ void CaseRun::race(CandidateClient& baseline) {
         counted = counts_are_good(mine, theirs, result);
       }
       fresh_rounds(mine, theirs);
-      // Who is slower by its own clock has gained nothing, whatever that clock leaves out (a
-      // process of a hundred threads wakes up late); nor has anybody where times are not compared.
+      // A candidate that is slower by its own clock gains nothing by an omission. A process of many
+      // threads, for example, wakes up late. Times that are not compared gain nothing either.
       const bool gains = result.ratio(1, 0).speed != Speed::slower && why_not_compared().empty();
       if (gains) late_rounds(mine, theirs);
       if (gains && result.ratio(1, 0).speed == Speed::faster) alone_rounds(mine, theirs);
-      // A device's own flush reads until nothing else is left.
+      // A device's own flush leaves nothing in the cache.
       std::optional<Ratio> cold;
       if (gains && request_.device == "cpu") {
         cold_rounds(mine, theirs);
@@ -115,13 +115,13 @@ double CaseRun::wake_s(CandidateClient& client) {
     const double since = now_seconds();
     runners.thaw();
     if (const auto call = client.run(case_run_->id, 0, 0, since)) all.push_back(call->wall_s);
-    if (runners.failed()) return 0;  // the next sample says why
+    if (runners.failed()) return 0;  // the next sample has the reason
   }
   runners.freeze();
   return quantile(all, 0.5);
 }
 
-// Ranks that knew which call is the last of a sample could talk once for all of them.
+// Ranks that knew the last call of a sample could exchange once for all of its calls.
 int CaseRun::calls_of_ranks(int most) {
   if (request_.ranks == 1) return most;
   return static_cast<int>(random_.integer((most + 1) / 2, most + 1));
@@ -129,10 +129,10 @@ int CaseRun::calls_of_ranks(int most) {
 
 bool CaseRun::samples_as_long() const { return request_.device != "cpu" && request_.ranks == 1; }
 
-// One call is left that is not made, to see whether somebody works ahead.
+// One dealt set stays without a call, to detect work ahead.
 void CaseRun::set_calls(RaceContender& mine, RaceContender& theirs, double seconds) {
-  const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is not late
-  // Of few calls a device's launches are more of the time than of many.
+  const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is never late
+  // With few calls, launches are a larger share of a device's time.
   const int calls = samples_as_long() ? std::min(kCallsOfALook, calls_most_) : 1;
   const auto least = [&](RaceContender& turn) {
     double out = HUGE_VAL;
@@ -161,7 +161,7 @@ void CaseRun::count_again(RaceContender& mine, RaceContender& theirs, double sec
   theirs.begin(counts.baseline);
 }
 
-// Times that are others each time are nobody's.
+// Call counts that do not converge make the timing inconclusive.
 void CaseRun::penalise_counts() {
   if (row_.status != Status::faster) return;
   Ratio& ratio = row_.timings.back().ratio;
@@ -170,7 +170,7 @@ void CaseRun::penalise_counts() {
   row_.why = "the number of calls per sample does not converge";
 }
 
-// Each side has raced as it would run in a model; this is how long both take without a capture.
+// Adds a row without captures. The race itself ran each side as a model would.
 void CaseRun::eager_row(CandidateClient& baseline, const RaceContender& mine,
                         const RaceContender& theirs) {
   if (!mine.captured() && !theirs.captured()) return;
@@ -219,7 +219,7 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   row.baseline.clock_s = theirs.wall_s(beside);
   const bool warm = cold && cold->blocks > 1 && cold->high < row.ratio.low;
   if (warm) row.ratio = *cold;
-  // Who is faster is so there as well.
+  // A speedup must also hold with cold memory.
   const bool unsure = !warm && cold && row.ratio.speed == Speed::faster && cold->low < 1;
   if (unsure) row.ratio.low = std::min(row.ratio.low, cold->low);
   if (unsure) row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
@@ -229,8 +229,8 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   if (request_.device == "cpu") {
     row.ratio = penalised;
   } else if (!penalty.empty()) {
-    // Calls on a GPU are short beside what waking up a process differs by. So what speaks against
-    // it counts, but says nothing about how fast it is.
+    // GPU calls are short beside the spread of wake-up times. So a penalty lowers the interval and
+    // leaves the ratio.
     row.ratio.low = penalised.low;
     row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
   }
@@ -246,12 +246,12 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
   if (busy) penalise_faster(row.ratio);
-  // Who fails because a candidate has taken what it needs is not beaten.
+  // A baseline starved by the candidate does not count as beaten.
   const auto failed = std::find_if(row_.passed_over.begin(), row_.passed_over.end(),
                                    [](const auto& p) { return !starts_with(p.why, kItIsWrong); });
   const bool unbeaten = failed != row_.passed_over.end() && row.ratio.speed == Speed::faster;
   if (unbeaten) penalise_faster(row.ratio);
-  if (unbeaten) penalty = "the baseline " + failed->name + " failed and might have been quicker";
+  if (unbeaten) penalty = "the baseline " + failed->name + " failed and might have been faster";
   const std::string slowed = throttling_.why();
   if (!slowed.empty()) penalise_slowed_device(row.ratio);
   const double copy = copy_s(mine.calls());
@@ -283,10 +283,10 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
                        : std::string("Judge it where every rank has a ") +
                              (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
   } else if (is_oracle(row_.baseline)) {
-    // The oracle is written to be right. A candidate that is quicker has beaten nobody.
+    // The oracle is written to be right. A faster candidate has beaten no baseline.
     row_.status = Status::correct;
     row_.why = std::string("there is no baseline to race: ") +
-               (row_.passed_over.empty() ? "no baseline but the oracle takes the case"
+               (row_.passed_over.empty() ? "only the oracle takes the case"
                                          : "every baseline except the oracle failed") +
                ", and the oracle is not built for speed";
     row_.next = "The share of the roofline shows the room for gains.";
@@ -295,7 +295,7 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   }
 }
 
-// Of ranks that have to wait for a core or a GPU, the time is the scheduler's.
+// When ranks wait for a core or a GPU, the time is the scheduler's.
 std::string CaseRun::why_not_compared() const {
   if (known_)
     return "all inputs of its calls are recorded, so the candidate could remember answers";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One side in the timed part of a case run: its samples, every call of which is looked at.
+// One side in the timed part of a case run. Each call of its samples is compared.
 #pragma once
 #include <optional>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace fk {
 
-// The candidate's answer was wrong, or its process ended: the row says so.
+// The candidate's answer was wrong, or its process ended. The row says so.
 struct RaceEnded {};
 
 class CaseRun::RaceContender final : public Contender {
@@ -19,17 +19,16 @@ class CaseRun::RaceContender final : public Contender {
     begin(count);
   }
 
-  // Calls on ordinary contents: who is quicker where an input is the same everywhere, or nothing,
-  // is not faster where a model calls. What is made up has to be answered rightly in the judged
-  // time as well, but its time does not count.
+  // Times calls on ordinary contents only: models have no inputs that are zero or equal everywhere.
+  // Other families must be answered rightly in the race too, in samples that do not count.
   std::optional<double> sample() override {
-    // Between its two samples of a block, so that it has as many as the baseline for which its
-    // caches are cold from the other's turn.
+    // Comes between the two samples of a block, so that both sides have equally many samples with
+    // caches cold from the other's turn.
     const bool between = clocks_.claims_s.size() % kFamiliesEvery == 2;
     if (&client_ == &case_run_.candidate_ && between && !case_run_.all_cold_ &&
         way_ == Way::usual) {
       const bool few =
-          case_run_.request_.device == "cpu";  // a device has a graph for as many as usual
+          case_run_.request_.device == "cpu";  // a device has one graph per usual count
       one(case_run_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual,
           Of::all);
     }
@@ -40,7 +39,7 @@ class CaseRun::RaceContender final : public Contender {
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
     waits_s_.push_back(call.waited_s);
-    // Before its own clock it waits as well, until it is woken up.
+    // The wait before the process's own clock, until its wake-up, is not in the claim.
     const double unclaimed_s = std::max(0.0, call.wall_s - call.claim_s * calls);
     waited_s_ = std::max(0.0, call.waited_s - unclaimed_s) / calls;
     captured_ = call.captured && way_ != Way::eager;
@@ -57,7 +56,7 @@ class CaseRun::RaceContender final : public Contender {
       of->resize(of->size() - 2);
   }
 
-  // On contents that may be called at any time.
+  // Calls on contents for any time.
   CandidateClient::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
     const int first = case_run_.some_first();
     return one(first, case_run_.some_contents(first, count, of), way);
@@ -72,16 +71,17 @@ class CaseRun::RaceContender final : public Contender {
     if (!call || (mine && !case_run_.accept(looks, true))) throw RaceEnded{};
     for (const Look& look : looks) {
       if (mine || look.ok) continue;
-      // It was right before: not what kItIsWrong stands for.
+      // The baseline was right before, so this is not kItIsWrong.
       if (look.rule != "guard") throw BaselineFailed{"it is wrong in the race: " + look.text};
-      // It was right on every set before, and a baseline's addresses do not depend on contents.
+      // The baseline was right on each set before, and its addresses do not depend on contents. So
+      // the candidate has damaged the guard.
       case_run_.blame_stray("around a tensor of a call that was not made: " + look.text);
       throw RaceEnded{};
     }
     return *call;
   }
 
-  // A race, whose samples have so many calls; what was before is forgotten.
+  // Starts a race with `count` calls per sample, and forgets earlier samples.
   void begin(int count) {
     count_ = count;
     clocks_ = {};
@@ -89,9 +89,8 @@ class CaseRun::RaceContender final : public Contender {
     waits_s_.clear();
     in_time_ = 0;
   }
-  // From here on. Cores are not equally fast for long, because others use what they share, and who
-  // stays on one of them would be called faster for it. So both sides call on the same one, and on
-  // all in turn.
+  // Core for the next calls. Cores differ in speed for a while, because others use shared parts. So
+  // both sides call on the same core, and on all cores in turn.
   void place(int core) { core_ = core; }
   int calls() const { return count_; }
   bool captured() const { return captured_; }
@@ -117,7 +116,7 @@ class CaseRun::RaceContender final : public Contender {
   ColdSamples cold;
   AloneSamples alone;
   std::vector<double> warm_s;
-  // Of one call, by the broker's clock, with `beside_s` for what is no call.
+  // Seconds of one call by the controller's clock, with `beside_s` taken off for messages.
   double wall_s(double beside_s) const {
     return std::max(0.0, quantile(clocks_.walls_s, 0.5) - beside_s) / count_;
   }
@@ -129,14 +128,15 @@ class CaseRun::RaceContender final : public Contender {
   }
 
  private:
-  static constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
+  // in samples; in calls of such a sample
+  static constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;
   CaseRun& case_run_;
   CandidateClient& client_;
   const Way way_;
   int count_ = 1, core_ = 0;
   ClockSamples clocks_;
   std::vector<double> waits_s_;  // for a core, by sample
-  double waited_s_ = 0;          // for a core, a call of the last sample
+  double waited_s_ = 0;          // for a core, per call of the last sample
   bool captured_ = false;
   int in_time_ = 0;  // samples in which no device waited for its host
   std::optional<LaunchFacts> facts_;

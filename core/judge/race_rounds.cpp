@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked beside the race itself: calls on new contents, late calls, calls that are alone,
-// and calls whose memory is warm or all cold. What follows from them timing_penalty.hpp has.
+// Rounds beside the race: calls on new contents, late calls, calls alone, and calls with warm or
+// cold memory. timing_penalty.hpp draws conclusions from them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -13,22 +13,22 @@ namespace {
 constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3,
               kAloneRounds = 8, kAloneOnDevice = 3, kWarmRounds = 3;
 constexpr double kColdSeconds = 0.1;
-// On a CPU more than a tick, at which the kernel counts what a process has worked.
+// On a CPU longer than a tick, in which the kernel counts a process's work.
 constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 0.5e-3;
 
 }  // namespace
 
-// Rounds of calls on ordinary contents that nobody has called beside rounds on others.
+// Calls on new ordinary contents, in turn with calls on seen ones.
 void CaseRun::fresh_rounds(RaceContender& mine, RaceContender& theirs) {
   const int kept = static_cast<int>(families_.size()) - kept_;
-  // Ranks wait for each other in microseconds, which many calls show; where they have to wait for
-  // cores as well, it is some samples that take several times as long.
+  // Ranks wait for each other in microseconds, which needs many calls per round. When they wait for
+  // cores, some samples take several times as long, which needs several rounds.
   const int rounds = std::min(request_.ranks > 1 ? kFreshRounds / 2 : kFreshRounds, kept);
   if (!rounds) return;
   const int count = std::clamp(kept / rounds, 1, std::min(sets_, mine.calls()));
-  // Who knows that these are new may know what to claim. What is usual is no fault of theirs.
-  // A device takes much longer in some samples to change from process to process than in others,
-  // and these are few calls.
+  // A candidate that knows new contents may know what to claim, so the controller's clock counts.
+  // Usual messages are taken off. These are few calls, and some samples on a device take far longer
+  // to change from process to process; so a device uses the upper quartile.
   const double messages =
       request_.device == "cpu" ? least_messages_s(theirs.clocks()) : messages_s(theirs.clocks());
   const double unseen = unseen_s(mine.clocks(), theirs.clocks());
@@ -47,7 +47,7 @@ void CaseRun::fresh_rounds(RaceContender& mine, RaceContender& theirs) {
         for (int i = 0; i < (request_.ranks > 1 ? kSeenOfRanks : 1); ++i)
           keep(turn->fresh.seen, turn->one(count));
       };
-      // Whose turn it is has cold caches at first.
+      // The caches are cold at the begin of a turn, so the order alternates.
       if (round % 2) again();
       keep(turn->fresh.fresh, turn->one(first, contents));
       if (round % 2 == 0) again();
@@ -57,10 +57,9 @@ void CaseRun::fresh_rounds(RaceContender& mine, RaceContender& theirs) {
     turn->fresh.usual_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls() * count;
 }
 
-// Work that began when the contents were there, and not when the call came, shows when the call
-// comes late.
+// Work that begins with the contents and not with the call shows in a late call.
 void CaseRun::late_rounds(RaceContender& mine, RaceContender& theirs) {
-  // So long that a device could be done with all of them.
+  // Long enough for a device to finish all calls.
   late_s_ = request_.device == "cpu"
                 ? kLateOnCpu
                 : std::max(kLateOnDevice, quantile(theirs.clocks().claims_s, 0.5));
@@ -74,9 +73,9 @@ void CaseRun::late_rounds(RaceContender& mine, RaceContender& theirs) {
   for (RaceContender* turn : {&mine, &theirs}) turn->late.usual_s = turn->clocks().claims_s;
 }
 
-// All contents of a sample lie there before its first call, whose code may have read, asked for or
-// answered them all when the second one comes. Where there is no second one, that helps nobody. A
-// device's own clock needs fewer.
+// All contents of a sample are there before its first call, so that call could read, prefetch or
+// answer them. A call alone in its sample cannot gain by that. A device's own clock needs fewer
+// rounds.
 void CaseRun::alone_rounds(RaceContender& mine, RaceContender& theirs) {
   if (mine.calls() == 1) return;
   RaceContender* const turns[] = {&theirs, &mine, &mine, &theirs};
@@ -90,10 +89,10 @@ void CaseRun::alone_rounds(RaceContender& mine, RaceContender& theirs) {
     turn->alone.among_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls();
 }
 
-// Calls on sets that the calls before were on, as many as stay in a core's caches. Their contents
-// are new and their outputs poisoned, so that they have to be made as well; what is warm are
-// weights, what is packed, code and, in the last cache, what was dealt. As believed, because who
-// can tell such calls from others may claim what it likes; nothing follows from it.
+// Calls on sets of the calls before, as many as fit into a core's caches. Contents are new and
+// outputs poisoned, so the work must be done. Weights, packed memory, code and, in the last cache,
+// dealt contents are warm. Times are believed_s(), because a candidate can tell these calls from
+// others; they have no effect on the verdict.
 void CaseRun::warm_rounds(RaceContender& mine, RaceContender& theirs) {
   constexpr double kOfCore = 1 << 20;
   const bool host = request_.device == "cpu";
@@ -113,11 +112,11 @@ void CaseRun::warm_rounds(RaceContender& mine, RaceContender& theirs) {
   flush_ = true;
 }
 
-// A sample's flush takes the tensors and what is packed out of the caches. What a candidate has
-// copied from them into memory of its own shows where that is cold as well, which takes too long to
-// be done for everybody. Its own process does it. What is read once in a sample, whatever its
-// calls, is more in a baseline's large plugin than in a small one, which would look faster for it;
-// so the baseline has called once since. A candidate that did could fetch its copies.
+// A sample's flush removes tensors and packed memory from the caches, but not private copies of
+// them. So the candidate's own process makes all of its memory cold; this is too slow for all
+// samples. Code that is read once per sample is larger in a baseline's plugin, and would flatter a
+// small candidate. So the baseline calls once after the flush. The candidate does not, because it
+// could fetch copies.
 Ratio CaseRun::cold_ratio(CandidateClient& baseline, int count) {
   RaceOptions options;
   options.seconds = std::max(kColdSeconds, seconds_ / 2);
@@ -128,7 +127,8 @@ Ratio CaseRun::cold_ratio(CandidateClient& baseline, int count) {
   return least;
 }
 
-// The same by the oracle, which no candidate can hinder, with less precision: code is cold, too.
+// As cold_ratio(), but the oracle flushes, which no candidate can prevent. Less precise, because
+// code is cold too.
 void CaseRun::cold_rounds(RaceContender& mine, RaceContender& theirs) {
   ClockSamples cold[2];
   std::vector<double> usual_s[2];
@@ -143,7 +143,7 @@ void CaseRun::cold_rounds(RaceContender& mine, RaceContender& theirs) {
       cold[side].walls_s.push_back(call.wall_s);
     }
   }
-  // Messages, too, are read by code that is in no cache.
+  // The code that reads messages is cold too.
   const double messages[] = {least_messages_s(cold[1]) + unseen_s(mine.clocks(), theirs.clocks()),
                              least_messages_s(cold[1])};
   for (size_t side = 0; side < 2; ++side)

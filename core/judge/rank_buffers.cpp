@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kAcceptedMax = 3;  // answers of one side that differ and are all right
+constexpr size_t kAcceptedMax = 3;  // different right answers that are kept per side
 
 bool equal(const CaseValues& a, const CaseValues& b) {
   for (const auto& [name, tensors] : a) {
@@ -24,7 +24,7 @@ bool equal(const CaseValues& a, const CaseValues& b) {
   return true;
 }
 
-// What has a meaning: beyond a count anything may stand.
+// The outputs with a meaning: bytes beyond a count are arbitrary.
 CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) {
   CaseValues out;
   for (const CaseField* field : resolved.written()) {
@@ -43,7 +43,7 @@ Layout case_layout(const Variant& variant, int set) {
   layout.interleaved = variant.layout == Variant::Layout::interleaved;
   layout.least_aligned = variant.layout == Variant::Layout::padded;
   layout.shift = set;
-  layout.at_end = set % 2 == 1;  // what reads on past an end is stopped in every other set
+  layout.at_end = set % 2 == 1;  // in every other set a read past the end faults
   return layout;
 }
 
@@ -81,7 +81,7 @@ void RankBuffers::place(int sets, const SharedPlaces& measured) {
   written_ = share(measured.written, "outputs", Device::Sharing::write);
   SharedPlaces places{{read_.data(), shared_bytes(measured.read)},
                       {written_.data(), shared_bytes(measured.written)}};
-  // Weights of a gigabyte come from the host once.
+  // Gigabytes of weights are copied from the host once.
   for (int i = 0; i < sets; ++i) {
     const auto version = version_of(static_cast<size_t>(i));
     const Layout layout = case_layout(variant_, i);
@@ -92,7 +92,7 @@ void RankBuffers::place(int sets, const SharedPlaces& measured) {
     CaseValues values = contents_[version].inputs;
     lend_weights(values, version);
     sets_.push_back(std::make_unique<CaseFrames>(device_, resolved_, values, layout, &places));
-    // Where the weights are needed again, for choices that are as right, they come from here.
+    // Equally right choices need the weights again later; they come from here.
     take_weights(values, version);
   }
   for (auto& content : contents_) content.master = master_of(content.inputs);
@@ -109,7 +109,7 @@ std::unique_ptr<CaseFrames> RankBuffers::master_of(const CaseValues& inputs) con
 void RankBuffers::replace(size_t content, CaseValues inputs, CaseValues want) {
   take_weights(inputs, version_of(content));
   Content& old = contents_.at(content);
-  old = {};  // its memory first
+  old = {};  // frees its memory first
   old.inputs = std::move(inputs);
   old.want = std::move(want);
   old.master = master_of(old.inputs);
@@ -161,14 +161,14 @@ SetFinding RankBuffers::look(int set, int index, int side, bool ordinary, const 
     found.text = broken[0].text;
     return found;
   }
-  // One baseline sits at a time: what others have answered is wanted no more, and neither counts as
-  // this one's own answer nor takes the room for it.
+  // Baselines answer one after the other. Answers of an earlier one are dropped: they are not this
+  // one's, and take memory.
   const auto of_another = [&](const auto& known) {
     return side != kCandidateSide && known.first != kCandidateSide && known.first != side;
   };
   std::erase_if(content.accepted, of_another);
   std::erase_if(content.prints, of_another);
-  // On a device outputs are downloaded once for each answer that is right.
+  // On a device, outputs are downloaded once per different right answer.
   std::optional<uint64_t> print;
   auto& prints = content.prints[side];
   if (!device_.host_memory()) print = frames.written_print();
@@ -185,7 +185,7 @@ SetFinding RankBuffers::look(int set, int index, int side, bool ordinary, const 
     found.changed = i > 0;
     return found;
   }
-  // Lent as for an oracle: a choice that is as right is asked of it.
+  // The oracle needs the weights to judge equally right choices.
   const size_t version = version_of(static_cast<size_t>(index));
   lend_weights(content.inputs, version);
   Comparison compared =

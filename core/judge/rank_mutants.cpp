@@ -15,7 +15,7 @@ namespace fk {
 
 namespace {
 
-// Why a mutant was not tried, as a verdict has it.
+// Reasons in a verdict for a mutant that was not tried.
 constexpr const char* kNoTime = "no time";
 constexpr const char* kNoTimeOnAll = "no time on all ranks";
 constexpr const char* kNoAnswer = "the oracle has no answer to it";
@@ -112,7 +112,7 @@ class Gate {
     offer(mutant, ask_(contents));
   }
 
-  // The last rank whose answer is another one then.
+  // Changes the others' inputs for one rank: the last rank whose answer differs then.
   template <class Change>
   void alone(const std::string& name, const Change& change) {
     bool answered = false;
@@ -129,7 +129,7 @@ class Gate {
     if (!answered) leave_out(name, kNoAnswer);
   }
 
-  // False where it is no mutant, or none that the reference takes.
+  // False when the answers equal the right ones, or the reference does not take them.
   bool offer(const std::string& name, const std::vector<CaseValues>& answers) {
     TriedMutant mutant{name, false, 0};
     bool differs = false;
@@ -155,8 +155,8 @@ class Gate {
     });
   }
 
-  // What another op may be fooled with, in one rank's answer. What one rank takes, another need
-  // not: it counts when none of them rejects it, so whoever could not be asked leaves it undecided.
+  // Tries the usual mutants in one rank's answer. A mutant passes when no rank rejects it; a rank
+  // that could not be asked leaves it undecided.
   void usual(size_t r) {
     const bool first = r == 0;
     const auto open = [](const TriedMutant& mutant) {

@@ -9,7 +9,7 @@ namespace fk {
 
 namespace {
 
-constexpr double kSamplesOfSlow = 20;  // that the slower side may take for one
+constexpr double kSamplesOfSlow = 20;  // most samples' time for one sample of the slower side
 constexpr double kAsQuick = 1.5, kStillAsQuick = 1.8;
 constexpr double kAsLong = 1.25;
 
@@ -17,7 +17,7 @@ int between(double count, int most) {
   return static_cast<int>(std::clamp(count, 1.0, static_cast<double>(std::max(most, 1))));
 }
 
-// Of the slower side, where the quicker one has so many.
+// The slower side's number for `quick_calls` of the faster one.
 int as_long(int quick_calls, double ratio) {
   return std::max(1, static_cast<int>(std::lround(quick_calls / ratio)));
 }

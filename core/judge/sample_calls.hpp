@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many calls a sample of either side of a race has.
+// The number of calls in a sample of either side of a race.
 #pragma once
 
 namespace fk {
@@ -9,21 +9,20 @@ struct SampleCalls {
   bool operator==(const SampleCalls&) const = default;
 };
 
-// For calls that take so many seconds, as many as take `sample_s` by the quicker side, and from one
-// to `most`. As many on both sides, but fewer where the slower one is so slow that nobody wants to
-// know by how much exactly.
+// Equal numbers for both sides, from 1 to `most`: as many calls as the faster side makes in
+// `sample_s`. A far slower side gets fewer, because its exact ratio matters little.
 SampleCalls calls_of_samples(double candidate_s, double baseline_s, double sample_s, int most);
 
-// The same on a device, where samples are about as long on both sides unless these are about as
-// quick. What the first fifty calls or so of a sample write stays in the last cache, and each later
-// one has to wait until something is written back: on an H200 a launch that writes 256 KiB takes
-// 1.97 us where 21 to 60 lie behind each other and 2.06 from there to 200 (`plain` in
-// docs/results/2026-11-26-h200-precision.json), and an empty one no longer. With as many calls on
-// both sides who is ten times as fast has half of its own for nothing.
+// The same for a device: samples of both sides take about equally long, unless the sides are about
+// equally fast. The first 50 calls or so of a sample write to the last cache and stay there; later
+// calls wait until the cache writes back. With equal numbers, a ten times faster side would
+// make half of its writes for free. On an H200 a launch that writes 256 KiB takes 1.97 us among 21
+// to 60 launches, and 2.06 us among up to 200. An empty launch takes equally long in both (`plain`
+// in docs/results/2026-11-26-h200-precision.json).
 SampleCalls calls_as_long(double candidate_s, double baseline_s, double sample_s, int most);
 
-// Whether calls of so many seconds would have been given about as many by calls_as_long(): what was
-// believed before the race may have been wrong, and nobody is to gain by that.
+// True when calls_as_long() gives about these numbers for calls of these seconds. False: the
+// estimate before the race was wrong, and nobody may gain by that.
 bool are_as_long(const SampleCalls& calls, double candidate_s, double baseline_s);
 
 }  // namespace fk

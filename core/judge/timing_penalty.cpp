@@ -12,16 +12,16 @@ namespace fk {
 
 namespace {
 
-constexpr double kShare = 0.05;        // of the calls' time, which may be a matter of taste
-constexpr double kLittle = 1.05;       // a ratio that says nearly the same
-constexpr double kResolution = 40e-6;  // a process of many threads wakes up that much later
+constexpr double kShare = 0.05;        // of the calls' time: a smaller penalty keeps the ratio
+constexpr double kLittle = 1.05;       // ratios this close are nearly equal
+constexpr double kResolution = 40e-6;  // late wake-up of a process of many threads
 constexpr int kRacesMost = 3;          // of race_while_faster()
 
 struct ClockDifference {
   double usual_s = 0, error_s = 0;
 };
 
-// What is usual is the lower quartile: a busy machine adds to some samples, a slow clock to all.
+// Lower quartile: a busy machine adds to some samples, a slow clock to all.
 ClockDifference difference_of(const ClockSamples& samples) {
   std::vector<double> all;
   for (size_t i = 0; i < samples.claims_s.size(); ++i)
@@ -48,8 +48,7 @@ std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples
   if (excess <= allowed) return "";
   return "own clock: " + human_duration(claimed) + " for calls that take " +
          human_duration(claimed + excess) +
-         " by the broker's clock, messages as long as the "
-         "baseline's taken off";
+         " by the host's clock, less the baseline's message time";
 }
 
 double least_messages_s(const ClockSamples& baseline) {
@@ -70,15 +69,15 @@ double unseen_s(const ClockSamples& candidate, const ClockSamples& baseline) {
 
 namespace {
 
-// How much longer new contents take at least; below 1: as long.
+// Least ratio of new contents' time to seen ones'; below 1: no longer.
 double least_of_fresh(const std::vector<double>& fresh_s, const std::vector<double>& seen_s) {
   if (fresh_s.empty() || seen_s.empty()) return 0;
   return *std::min_element(fresh_s.begin(), fresh_s.end()) / quantile(seen_s, 0.75);
 }
 
-// As much as can be believed of a candidate, beside the race as well: who computes everything once
-// something new has come is as slow on what it has seen from there on. What few calls take longer
-// than many is the baseline's.
+// The longest believable ratio for the candidate. It also compares with the race: a candidate may
+// compute everything from the first new contents on, and be as slow on seen ones afterwards. The
+// baseline's ratio of few calls to many is taken off.
 double longer_on_fresh(const FreshSamples& candidate, const FreshSamples& baseline) {
   double longer = least_of_fresh(candidate.fresh.believed_s, candidate.seen.claims_s);
   if (candidate.usual_s > 0 && baseline.usual_s > 0 && !baseline.seen.claims_s.empty()) {
@@ -86,7 +85,7 @@ double longer_on_fresh(const FreshSamples& candidate, const FreshSamples& baseli
     const double expected = (1 + kShare) * candidate.usual_s + std::max(0.0, few);
     longer = std::max(longer, least_of_fresh(candidate.fresh.believed_s, {expected}));
   }
-  // A baseline's clock is right, and how late it was woken up is no excuse.
+  // A baseline's clock is right, and its late wake-up is no excuse.
   return longer / std::max(1.0, least_of_fresh(baseline.fresh.claims_s, baseline.seen.claims_s));
 }
 
@@ -102,8 +101,8 @@ std::string remembered_answers(const FreshSamples& candidate, const FreshSamples
   const double theirs = least_of_fresh(baseline.fresh.believed_s, baseline.seen.claims_s);
   const double seen = quantile(candidate.seen.claims_s, 0.75);
   const double fresh = *std::min_element(fresh_s.begin(), fresh_s.end());
-  // Where ranks wait for cores some samples take several times as long, new or not. Of few, a
-  // candidate could make one long.
+  // When ranks wait for cores, some samples take several times as long on any contents. With few
+  // samples, a candidate could prolong one on purpose.
   constexpr size_t kMany = 8;
   for (const double other : candidate.seen.believed_s)
     if (candidate.seen.believed_s.size() >= kMany && fresh <= other) return "";
@@ -140,9 +139,8 @@ std::string penalise_work_ahead(Ratio& ratio, const AloneSamples& candidate,
   if (speed_of(low, high, RaceOptions().band) == Speed::faster && factor < kLittle) return "";
   ratio.low = std::min(ratio.low, low);
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
-  return "of the " + human_duration(candidate.among_s) + " of a call " + human_duration(ahead) +
-         " more are needed where it is alone in its sample, beside the baseline's: calls work for "
-         "those that come next";
+  return "own call " + human_duration(candidate.among_s) + "; a call alone in its sample costs " +
+         human_duration(ahead) + " more than the baseline's. Calls do work for later calls";
 }
 
 double waited_for_core_s(int pid) {
@@ -173,7 +171,7 @@ void penalise_slowed_device(Ratio& ratio) {
   ratio.speed = Speed::unknown;
 }
 
-// As measured: two standard deviations of the mean of five ops between nine sets of two processes.
+// Measured: two standard deviations of the mean over five ops, between nine sets of two processes.
 bool penalise_one_set(Ratio& ratio, double call_s) {
   constexpr double kShare = 0.02, kShort = 50e-6;
   if (call_s > kShort) return false;
@@ -186,8 +184,8 @@ bool penalise_one_set(Ratio& ratio, double call_s) {
 
 namespace {
 
-// Of samples that are as long as the broker's clock says. The first one of each side is before the
-// race, whose blocks are two of each.
+// Ratio by the controller's clock. Each side's first sample comes before the race; then each block
+// has two per side.
 Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baseline) {
   const double messages = messages_s(baseline);
   const auto log_of = [&](const ClockSamples& s, size_t i) {
@@ -229,7 +227,7 @@ std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
   if (penalised.speed == ratio.speed && ratio.value < kLittle * penalised.value) return "";
   ratio = penalised;
   std::vector<std::string> parts;
-  if (contradicts) parts.push_back("in some samples, time that only the host's clock counts");
+  if (contradicts) parts.push_back("time that only the host's clock counts, in some samples");
   if (unseen > 0 && !contradicts)
     parts.push_back(human_duration(unseen) + " counted by the host's clock alone");
   if (early > 0)
@@ -237,7 +235,7 @@ std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
   if (warm > 0) parts.push_back(human_duration(warm) + " cache penalty");
   if (longer > 1)
     parts.push_back(std::to_string(std::lround(100 * (longer - 1))) + " % for new inputs");
-  return "to the " + human_duration(calls_s) + " of a sample by its own clock are added " +
+  return "a sample by its own clock takes " + human_duration(calls_s) + "; added are " +
          join(parts, ", ");
 }
 

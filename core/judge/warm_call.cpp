@@ -28,7 +28,7 @@ int64_t bytes_of(const ResolvedCase& step) {
   return all;
 }
 
-// No axis and no bound is larger than that of the case.
+// True when no axis or bound exceeds the case's.
 bool is_smaller(const ResolvedCase& step, const ResolvedCase& hidden) {
   bool smaller = false;
   for (const auto& [axis, n] : step.axes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model calls one instance for steps of all sizes, and what depends on a size may be made in the
-// first one and kept. So the instances of a case with hidden rows have had a step with fewer rows
-// before those that are judged. Nobody looks at its answer.
+// A model calls one instance for steps of all sizes. An instance may compute something for the
+// first size and keep it wrongly. So instances of a case with hidden rows make a smaller step
+// first. Its answer is not compared.
 #pragma once
 #include <memory>
 
@@ -10,8 +10,8 @@
 
 namespace fk {
 
-// That step, with contents of its own; `drawn` is the case with hidden rows. Null where it is no
-// smaller one, or where its contents would take long.
+// The first step's frames with contents of their own. `hidden` is the case with hidden rows. Null
+// when it has no smaller step, or when its contents would take long.
 std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& hidden,
                                        const PosedCase& posed, uint64_t draw);
 

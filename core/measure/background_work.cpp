@@ -15,7 +15,7 @@ std::string works_while_stopped(RankGroup& runners, const std::function<double()
   runners.wait_for_end(kGone);
   const double without = wait_s();
   if (with < kTimes * without) return "";
-  return "a process beside it waits " + human_duration(with) + " for next to nothing, and " +
+  return "a second process waits " + human_duration(with) + " for next to nothing, and " +
          human_duration(without) + " when it has ended";
 }
 

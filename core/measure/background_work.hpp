@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device goes on while a process is stopped. What works there then makes others wait for their
-// turn on it; whose it is shows when that process has ended.
+// Finds work on a device for a stopped process: a device continues while the process is stopped.
+// Such work delays others on the device. The end of the process shows whose work it was.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace fk {
 
-// Of a runner: how long the device lets it wait for next to nothing. {"device": NAME}, and "ranks"
-// for one that has the devices of all of them -> {"seconds": S}; core/cli registers it.
+// Task of a worker, registered in core/cli: measures the device's delay of a tiny piece of work.
+// The request is {"device": NAME}, with "ranks" for the devices of all ranks. The answer is
+// {"seconds": S}.
 inline constexpr const char* kIdleTask = "case_idle";
-// The kind of failure of who was ended for a look, whatever that has shown.
+// Kind of failure of processes that were ended for this test, whatever it showed.
 inline constexpr const char* kBusy = "busy";
 
-// What shows that the device works for processes that stand still; empty: nothing does. `wait_s`
-// asks somebody else (kIdleTask). Where one has to wait, `looks` times in a row, the processes are
-// ended: they have failed afterwards, also where that makes no difference and nothing is told.
+// Evidence that the device works for these stopped processes; empty: none. `wait_s` measures the
+// delay in another process (kIdleTask). If it is long `looks` times in a row, the processes are
+// ended. They count as failed then, even if the end changes nothing and the result is empty.
 std::string works_while_stopped(RankGroup& runners, const std::function<double()>& wait_s,
                                 int looks);
 

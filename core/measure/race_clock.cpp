@@ -10,14 +10,14 @@ namespace fk {
 
 namespace {
 
-constexpr double kTrim = 0.1;             // of the blocks, at each end
+constexpr double kTrim = 0.1;             // share of blocks at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
-constexpr double kClear = 1.2;  // a ratio by far
+constexpr double kClear = 1.2;  // a clear difference
 // Share of a sample. A shorter wait is the normal delay of waking up.
 constexpr double kShortWait = 0.05;
-constexpr double kAlone = 2;     // what a block that is alone may be off by
-constexpr double kLostMost = 4;  // budgets, with blocks that are done again
+constexpr double kAlone = 2;     // a single block may be wrong by this factor
+constexpr double kLostMost = 4;  // most budgets for a race with repeated blocks
 
 // Student's t at 99 %, by the expansion in 1/v around the normal quantile; good from v = 4.
 double student(double v) {
@@ -27,10 +27,10 @@ double student(double v) {
 }
 
 struct Mean {
-  double value = 0, half = 0;  // half: of the width of the interval
+  double value = 0, half = 0;  // half: half of the interval's width
 };
 
-// Trimmed mean and Yuen's interval, of at least kFewBlocks values.
+// Trimmed mean with Yuen's interval, of at least kFewBlocks values.
 Mean trimmed_mean(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
@@ -102,14 +102,14 @@ Ratio ratio_of(std::span<const double> log_ratios, double band) {
     out.high = std::exp(*std::max_element(log_ratios.begin(), log_ratios.end()));
   }
   out.value = std::exp(mean.value);
-  // A single block has no width: nothing is known about its noise, but that it is no factor of two.
+  // A single block has no width. Its noise is unknown, but assumed below a factor of two.
   const bool single = log_ratios.size() < 2, slow = out.value * kAlone < 1;
   if (single && slow) out.low = out.value / kAlone, out.high = out.value * kAlone;
   out.speed = single && !slow ? Speed::unknown : speed_of(out.low, out.high, band);
   return out;
 }
 
-// Keeps score while the contenders take turns.
+// Records the samples while the contenders take turns.
 class Race {
  public:
   Race(std::span<Contender* const> contenders, const RaceOptions& options)
@@ -121,7 +121,7 @@ class Race {
   }
 
   RaceResult run() {
-    for (Contender* c : contenders_) c->sample();  // loads code, makes what is made lazily
+    for (Contender* c : contenders_) c->sample();  // loads code and lazy state
     const double start = now_seconds();
     int look = least_clear();
     while (result_.blocks() < options_.blocks_max) {
@@ -167,7 +167,7 @@ class Race {
       if (!resting_[c]) asked_[c] = result_.blocks_;
   }
 
-  // Takes the last block away where a sample of it was dropped.
+  // Removes the last block if one of its samples was dropped.
   bool forget_if_disturbed() {
     const size_t n = contenders_.size();
     forgotten_.resize(n, 0);
@@ -194,14 +194,14 @@ class Race {
     return true;
   }
 
-  // The budget is over; a few blocks more where one of them takes long.
+  // True when the budget is over. Slow contenders get a few blocks more.
   bool enough(double spent) const {
     if (spent < options_.seconds) return false;
     return result_.blocks() >= options_.blocks_min || spent > 3 * options_.seconds ||
            std::all_of(resting_.begin(), resting_.end(), [](bool r) { return r; });
   }
 
-  // One that takes a large part of the budget for a single call is not asked again and again.
+  // Stops asking a contender whose call takes a large part of the budget.
   void rest() {
     for (size_t c = 0; c < contenders_.size(); ++c) {
       const Timing t = timing_of(result_.samples_[c], false);
@@ -222,7 +222,7 @@ class Race {
     return true;
   }
 
-  // A single contender beside its own median.
+  // A single contender compared with its own median.
   Ratio alone() const {
     const double median = timing_of(result_.samples_[0], false).median_s;
     std::vector<double> logs;
@@ -239,12 +239,12 @@ class Race {
   RaceResult result_;
   std::vector<bool> resting_;
   std::vector<size_t> asked_;   // blocks in which a contender took part
-  std::vector<int> forgotten_;  // dropped samples of blocks that were done again, by contender
-  double lost_s_ = 0;           // with those
+  std::vector<int> forgotten_;  // by contender: dropped samples in repeated blocks
+  double lost_s_ = 0;           // seconds of repeated blocks
 };
 
 Ratio RaceResult::ratio(size_t contender, size_t other) const {
-  std::vector<double> logs, without;  // by blocks: as timed, and without waits
+  std::vector<double> logs, without;  // by block: as timed, and without waits
   const auto without_wait = [&](size_t who, size_t i) {
     const double all = *samples_[who][i], wait = waits_s_[who][i];
     return wait < kShortWait * all ? all : std::max(all - wait, kShortWait * all);

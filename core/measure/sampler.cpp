@@ -12,14 +12,14 @@ namespace fk {
 
 namespace {
 
-constexpr int64_t kColdBytes = int64_t{256} << 20;  // of small cases, all sets together
+constexpr int64_t kColdBytes = int64_t{256} << 20;  // for small cases, all sets together
 constexpr int64_t kSetsMin = 8, kSetsMax = 64;
 constexpr int kLateMax = 20;
 constexpr int64_t kThreadBytes = int64_t{8} << 20;
 
-// The driver's copy of a size that is no multiple of some KiB is slow: 2.7 TB/s on an H200 for
-// 2 x 58738688 bytes, 4.05 TB/s for 2 x 58867712. What stands beside a provider is a good copy, so
-// its size is rounded where that changes it by less than one percent.
+// The driver copies slowly unless the size is a multiple of some KiB: on an H200, 2.7 TB/s for 2 x
+// 58738688 bytes, 4.05 TB/s for 2 x 58867712. A fair comparison needs a good copy. So the size is
+// rounded if that changes it by less than one percent.
 int64_t copied_bytes(int64_t half) {
   for (const int64_t unit : {int64_t{1} << 16, int64_t{1} << 14})
     if (half >= 64 * unit) return (half + unit / 2) / unit * unit;
@@ -58,7 +58,7 @@ void Sampler::set_calls(int calls) {
         call((first + static_cast<size_t>(i)) % sets_);
       }
     } catch (const Error& error) {
-      why = error.what();  // the capture has to be ended
+      why = error.what();  // the capture must end first
     }
     std::shared_ptr<void> graph = device_.end_capture();
     if (!why.empty()) fail("bench", why);
@@ -75,8 +75,8 @@ void Sampler::meet() {
   if (comm_) comm_->meeting().all_say("a sample begins", true);
 }
 
-// Ranks on a device meet before it flushes its cache, and once more on the device, so that nothing
-// is waited for that another rank's host has yet to enqueue. On the CPU all is done at once.
+// Ranks on a device meet before it flushes its cache, and again on the device: no rank must wait
+// for work that another host has not enqueued. On the CPU calls run at once.
 void Sampler::begin() {
   if (comm_ && device_.host_memory()) meet();
   if (comm_) comm_->align();
@@ -111,7 +111,7 @@ std::optional<double> Sampler::sample() {
 
 std::optional<double> Sampler::warm() {
   if (!device_.host_memory()) meet();
-  for (int i = 0; i < 3; ++i) run(0);  // in which the host gets ahead
+  for (int i = 0; i < 3; ++i) run(0);  // gives the host time to get ahead
   begin();
   run(0);
   watch_.stop();
@@ -139,7 +139,7 @@ ProviderSampler::ProviderSampler(const Provider& provider, Device& device, Stopw
     plan_s_ = executions_.back()->instance().has_plan() ? now_seconds() - start : 0;
     if (!why.empty()) fail(provider.plugin, why);
     slots_.push_back(executions_.back()->fitted(frames));
-    call(i);  // eagerly, so that code is loaded before it is captured
+    call(i);  // eagerly, so that code is loaded before a capture
   }
   device.synchronize();
 }
@@ -150,7 +150,7 @@ void ProviderSampler::call(size_t set) {
 }
 
 bool ProviderSampler::may_capture() const {
-  // Claims below `always` are about uniform batches; whether this is one is not looked at here.
+  // Claims below `always` are about uniform batches, which is not tested here.
   return Sampler::may_capture() && provider_.op->claims->graph == FK_GRAPH_ALWAYS;
 }
 
@@ -187,7 +187,7 @@ double copy_seconds(Device& device, Stopwatch& watch, int64_t bytes, int calls, 
   CopySampler copy(device, watch, static_cast<size_t>(sets), bytes, threads, 0);
   copy.cool_own_memory();
   copy.set_calls(sets);
-  copy.sample();  // whatever is done once
+  copy.sample();  // one-time work
   std::vector<double> samples;
   const double start = now_seconds();
   while (samples.size() < kSamples && (samples.empty() || now_seconds() - start < kSeconds))
@@ -199,7 +199,7 @@ void CopySampler::call(size_t set) {
   std::byte* to = to_[set].data();
   const std::byte* from = from_[set].data();
   if (!device_.host_memory()) {
-    // In a graph the driver copies more than half a GiB at two thirds of the speed.
+    // In a graph, the driver copies more than half a GiB at two thirds of the speed.
     constexpr int64_t kPiece = int64_t{1} << 28;
     for (int64_t at = 0; at < half_; at += kPiece)
       device_.copy(to + at, from + at, std::min(half_ - at, kPiece));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cold samples of a provider, and of a copy of as many bytes, for a race (race_clock.hpp).
 //
-// One sample: the last cache is flushed by reading, then comes a call, or a replay of a graph that
-// holds `calls` calls on as many different sets of buffers; the seconds are divided by them. There
-// are as many graphs as sets, at least eight where memory allows, and they are replayed in random
-// order. Samples in which the device waited for the host are dropped.
+// One sample flushes the last cache by reading. Then it makes a call, or replays a graph with
+// `calls` calls on different sets of buffers, and divides the seconds by `calls`. There are as many
+// graphs as sets, at least eight if memory allows, replayed in random order. A sample is dropped
+// when the device waited for the host.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,11 +17,11 @@
 
 namespace fk {
 
-// The sets of buffers that the contenders of one case share. Every set has all tensors of the case
-// with the same contents.
+// Sets of buffers that the contenders of one case share. Each set has all tensors of the case, with
+// the same contents.
 class BufferSets {
  public:
-  // On a device with `memory` bytes to spare for them.
+  // Makes sets on the device in at most `memory` bytes.
   BufferSets(Device& device, const ResolvedCase& resolved, const CaseValues& values,
              int64_t memory);
   size_t count() const { return sets_.size(); }
@@ -34,29 +34,29 @@ class BufferSets {
 
 class Sampler : public Contender {
  public:
-  // `sets` is how many there are to choose from.
+  // `sets` is the number of sets to choose from.
   Sampler(Device& device, Stopwatch& watch, size_t sets, uint64_t seed);
   std::optional<double> sample() override;
   // Seconds of a call on buffers that were just used. Nothing as for sample().
   std::optional<double> warm();
-  // How many calls a sample holds from now on; of a provider one on devices without graphs.
+  // Number of calls per later sample. A provider makes one on devices without graphs.
   void set_calls(int calls);
   int calls() const { return calls_; }
   bool captured() const { return !graphs_.empty(); }
-  // From now on nothing is captured, whatever can be: the host launches every call.
+  // Later calls are launched one by one, without captures.
   void stay_eager() { eager_ = true; }
-  // Every sample would have been dropped, so none is: the time is the host's.
+  // True when every sample would have been dropped, so none is: the time is the host's.
   bool host_bound() const { return host_bound_; }
-  // One of several ranks whose calls need each other: they begin a sample together, and its seconds
-  // are the slowest rank's on all of them. `comm` outlives this object.
+  // For ranks whose calls need each other: they begin a sample together, and all get the slowest
+  // rank's seconds. `comm` outlives this object.
   void set_communicator(Communicator* comm) { comm_ = comm; }
 
  protected:
   virtual void call(size_t set) = 0;  // enqueues one call on a set; Error when it fails
   virtual bool may_capture() const { return !eager_ && device_.can_capture(); }
-  // Whether a sample has more than one call where calls are not captured.
+  // True when a sample has several calls even without a capture.
   virtual bool many_at_once() const { return false; }
-  // Before a sample that begins with this set: its memory is in no cache afterwards.
+  // Takes memory out of all caches before a sample that begins with this set.
   virtual void cool(size_t /*first*/) { watch_.flush(); }
   Device& device_;
   Stopwatch& watch_;
@@ -77,13 +77,13 @@ class Sampler : public Contender {
   bool host_bound_ = false;
 };
 
-// One provider: an instance per set of buffers, so that weights rotate as well.
+// One provider, with an instance per set of buffers, so that weights change from call to call.
 class ProviderSampler final : public Sampler {
  public:
-  // Error when the provider refuses or fails; what is given outlives this object.
+  // Error when the provider refuses or fails. All arguments outlive this object.
   ProviderSampler(const Provider& provider, Device& device, Stopwatch& watch,
                   const BufferSets& sets, const Plugins& plugins, int threads, uint64_t seed);
-  double plan_s() const { return plan_s_; }  // of one plan() on the host; 0 where there is none
+  double plan_s() const { return plan_s_; }  // of one plan() on the host; 0: no plan()
 
  private:
   void call(size_t set) override;
@@ -99,14 +99,14 @@ class ProviderSampler final : public Sampler {
   double plan_s_ = 0;
 };
 
-// What a call is beside: a copy that reads and writes as many bytes together. On the CPU by all
-// threads from 8 MiB up, by one below.
+// A copy that reads and writes as many bytes as a call, for comparison. On the CPU all threads copy
+// from 8 MiB up, and one thread below.
 class CopySampler final : public Sampler {
  public:
   CopySampler(Device& device, Stopwatch& watch, size_t sets, int64_t bytes, int threads,
               uint64_t seed);
-  // From now on only its own memory is taken out of the caches before a sample, where the device
-  // can do that, and a sample has several calls everywhere: for who compares it with such.
+  // Later samples take only its own memory out of the caches, if the device can do that, and have
+  // several calls on all devices. For comparison with such samples.
   void cool_own_memory() { own_memory_ = true; }
 
  private:
@@ -119,10 +119,9 @@ class CopySampler final : public Sampler {
   bool own_memory_ = false;
 };
 
-// Seconds of a copy of as many bytes, as one of `calls` behind each other, of kCopiesMost at most
-// where they can be captured, with cold caches: the median of the samples that a few milliseconds
-// allow, one at least. It shares the device with nobody meanwhile, or is slower. Error when there
-// is no memory for it.
+// Median seconds of a copy of `bytes` bytes with cold caches, as one of `calls` copies in a row. At
+// most kCopiesMost are captured together. Takes as many samples as a few milliseconds allow, at
+// least one. Other work on the device makes it slower. Error when memory is short.
 constexpr int kCopiesMost = 8;
 double copy_seconds(Device& device, Stopwatch& watch, int64_t bytes, int calls, int threads);
 

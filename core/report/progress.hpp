@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What long work says while it goes on, on stderr: one line that is rewritten on a terminal, a line
-// every few seconds elsewhere. Nothing at all where everything is done quickly.
+// Progress of long work on stderr: one rewritten line on a terminal, else a line every few seconds.
+// Quick work prints nothing.
 #pragma once
 #include <string>
 
@@ -12,7 +12,7 @@ class ProgressLine {
   ~ProgressLine() { clear(); }
   ProgressLine(const ProgressLine&) = delete;
   void say(const std::string& text);
-  void clear();  // before something else is printed
+  void clear();  // before other output
 
  private:
   bool terminal_;

@@ -23,7 +23,7 @@ std::string times(double value) {
   return text;
 }
 
-// "1.23 k (1.10 k-1.30 k)"
+// Example: "1.23 k (1.10 k-1.30 k)".
 std::string rate(const Figure& f) {
   if (f.count == 0) return "-";
   const auto text = [](double v) { return human_count(static_cast<int64_t>(v)); };
@@ -86,8 +86,7 @@ class RunText {
               "\n";
   }
 
-  // One line per op and provider; a phase column only where phases differ would be noise, so nodes
-  // of all phases are added up per side.
+  // One line per op and provider. Nodes of all phases are added up per side.
   void providers() {
     if (r_.baseline.ops.empty()) return;
     title("Providers of each op (nodes: calls in one step, summed over phases)");
@@ -99,7 +98,7 @@ class RunText {
     out_ += table.text(colour_);
   }
 
-  // Of a candidate only what it runs or refused: the rest is the baseline's.
+  // A candidate's rows: only ops that it runs or refused.
   static void rows_of(Table& table, const std::string& side, const SideReport& s,
                       const std::string& only) {
     std::map<std::pair<std::string, std::string>, OpRow> sums;
@@ -189,7 +188,7 @@ class RunText {
     out_ += "  between processes: time of a round in the slowest of " +
             std::to_string(r_.processes) +
             " processes of a side, over that in the fastest.\n"
-            "  speedup: the baseline's time over the candidate's, the mean of as many pairs of "
+            "  speedup: the baseline's time over the candidate's. Mean over the pairs of "
             "processes, with its 95 % interval.\n";
   }
 
@@ -223,7 +222,7 @@ class RunText {
     for (const auto& c : r_.candidates)
       table.row({c.name, Cell(c.verdict, style_of(c.verdict)), c.why});
     out_ += table.text(colour_);
-    // They are sealed alike; one that was refused never ran.
+    // All candidates have the same sandbox; a refused one never ran.
     for (const auto& c : r_.candidates) {
       if (c.protections.empty()) continue;
       out_ += sandbox_line(c.protections);
@@ -231,7 +230,7 @@ class RunText {
     }
   }
 
-  // What a failed process printed: its last lines.
+  // The last lines that a failed process printed.
   void logs() {
     const auto add = [&](const SideReport& side) {
       if (side.log.empty()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RunReport for people and for programs: the same content. docs/report.md describes the JSON.
+// A RunReport as text and as JSON, with the same content. docs/report.md describes the JSON.
 #pragma once
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace fk {
 
-// ", tp 2", ", tp 2, ep 2, overlap"; empty for one rank.
+// Examples: ", tp 2", ", tp 2, ep 2, overlap"; empty for one rank.
 std::string parallel_text(const Parallel& parallel);
 std::string run_text(const RunReport& report, bool colour);
 Json run_json(const RunReport& report);

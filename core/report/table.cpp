@@ -40,7 +40,7 @@ void append(std::string& line, const Cell& cell, int64_t width, Align align, boo
 
 bool colour_wanted(std::FILE* stream) {
   const char* off = std::getenv("NO_COLOR");
-  // The stream may be one that has no descriptor of its own (cli/terminal.cpp).
+  // The stream may lack a descriptor of its own (cli/terminal.cpp).
   const int fd = stream == stderr ? STDERR_FILENO : STDOUT_FILENO;
   return isatty(fd) != 0 && !(off && *off);
 }
@@ -77,7 +77,7 @@ std::string Table::text(bool colour, int indent) const {
     while (used > 0 && cells[used - 1].text.empty()) --used;
     for (size_t i = 0; i < used; ++i) {
       if (i) line += "  ";
-      // The last cell of a line is not padded, so that lines have no blanks at their end.
+      // The last cell of a line has no padding, so lines have no blanks at their end.
       const bool last = i + 1 == used && columns_[i].align == Align::left;
       append(line, cells[i], last ? 0 : widths[i], columns_[i].align, colour);
     }

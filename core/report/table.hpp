@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aligned tables for people. Every verb prints through this, so that all reports look alike.
+// Aligned tables for people. All verbs use them, so that all reports look alike.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace fk {
 enum class Align : uint8_t { left, right };
 enum class Style : uint8_t { plain, good, bad, weak, strong };
 
-// Whether `stream` is a terminal that wants colour (NO_COLOR is respected).
+// True when `stream` is a terminal and NO_COLOR is unset.
 bool colour_wanted(std::FILE* stream);
 // `text` in a style; unchanged without colour.
 std::string styled(std::string_view text, Style style, bool colour);
@@ -33,11 +33,11 @@ class Table {
     Align align = Align::left;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // Missing cells are empty; more cells than columns is a mistake of the caller (FK_CHECK). Control
-  // characters become `?`: text may come from a plugin.
+  // Missing cells are empty. More cells than columns break an invariant (FK_CHECK). Control
+  // characters become `?`, because text may come from a plugin.
   void row(std::vector<Cell> cells);
   bool empty() const { return rows_.empty(); }
-  // The table with headings, each line with `indent` spaces before it and no blanks at its end.
+  // The table with headings. Each line begins with `indent` spaces and has no blanks at its end.
   std::string text(bool colour, int indent = 2) const;
 
  private:

@@ -47,7 +47,7 @@ Style style_of(Status status) {
   return status == Status::slower ? Style::bad : Style::plain;
 }
 
-// "decode.3, bf16, captured 1.83", "smoke1 of 2 ranks"
+// Examples: "decode.3, bf16, captured 1.83", "smoke1 of 2 ranks".
 std::string case_text(const CaseVerdict& c) {
   std::string out = c.case_name;
   if (c.beside) out += " of " + c.size + " cases";
@@ -73,12 +73,12 @@ class VerdictText {
 
  private:
   void line(const std::string& text) { out_ += text + "\n"; }
-  // A receipt may be anybody's: all of its texts are.
+  // A receipt may come from anyone: all of its texts are untrusted.
   void field(const char* name, const std::string& text) {
     constexpr size_t kMost = 4000;
     if (!text.empty()) line("  " + styled(name, Style::weak, colour_) + " " + excerpt(text, kMost));
   }
-  // Several lines of untrusted text, each cut and shown with what cannot be printed escaped.
+  // Several lines of untrusted text. Each is cut, with unprintable characters escaped.
   void block(const char* name, const std::string& text) {
     if (text.empty()) return;
     if (text.find('\n') == std::string::npos) return field(name, excerpt(text, 1000));
@@ -129,9 +129,9 @@ class VerdictText {
     if (right || v_.aggregate.left_out) line("");
   }
 
-  // By reason, because an op may have dozens.
+  // Groups cases by reason, because an op may have dozens.
   void left_out_cases() {
-    std::vector<std::pair<std::string, std::string>> reasons;  // why, and the cases
+    std::vector<std::pair<std::string, std::string>> reasons;  // reason, cases
     for (const auto& c : v_.cases) {
       if (!c.left_out) continue;
       auto at = std::ranges::find(reasons, c.op + ": " + c.why,
@@ -163,14 +163,14 @@ class VerdictText {
     return out;
   }
 
-  // Kinds of inputs that were not called on, for a reason that begins so.
+  // Number of families without a call, for a reason with this beginning.
   static size_t left_out(const CaseVerdict& c, const std::string& why) {
     return static_cast<size_t>(std::count_if(
         c.families.begin(), c.families.end(),
         [&](const FamilyRow& f) { return starts_with(f.status, "left out: " + why); }));
   }
 
-  // What the table has no room for.
+  // Facts that the table has no column for.
   void details(const CaseVerdict& c) {
     if (is_right(c.status) || c.status == Status::refused || c.status == Status::unused) return;
     line(styled(excerpt(c.op + ", case " + case_text(c), 300), Style::strong, colour_) +
@@ -265,7 +265,7 @@ class VerdictText {
     block("why", v_.why);
     if (v_.cases.empty()) block("evidence", v_.evidence);
     field("next", v_.next);
-    // What a case has printed before it ended is its evidence.
+    // Output of a case before its end is that case's evidence.
     const bool seen = std::any_of(v_.cases.begin(), v_.cases.end(), [&](const CaseVerdict& c) {
       return !c.evidence.empty() && starts_with(v_.log, c.evidence);
     });

@@ -9,7 +9,8 @@ namespace fk {
 
 std::string verdict_text(const Verdict& verdict, bool colour);
 
-// Of a case that has ended: "rms_norm, case full0: slower, 0.183 (0.180-0.186) times the baseline".
+// One line about a finished case: "rms_norm, case full0: slower, 0.183 (0.180-0.186) times the
+// baseline".
 std::string case_line(const CaseVerdict& row);
 
 }  // namespace fk

@@ -15,7 +15,7 @@
 namespace fk {
 namespace {
 
-// Tables that older libraries wrote and every model computes itself.
+// Tables that older libraries stored; each model computes them itself.
 constexpr std::array<std::string_view, 4> kHarmless = {
     "rotary_emb.inv_freq", "position_ids", "embeddings.token_type_ids", "attn.inv_freq"};
 
@@ -39,7 +39,7 @@ class Fit {
       for (const auto& name : tensors_of(spec)) read(spec, name);
   }
 
-  // Whether a head that the configuration ties to the embedding has values of its own.
+  // True when a head that the configuration ties to the embedding has other values.
   bool has_own_head() const {
     return std::ranges::any_of(
         model_.unread(), [&](const Model::Unread& u) { return !u.same_as.empty() && !is_same(u); });
@@ -47,7 +47,7 @@ class Fit {
 
   std::vector<std::string> notes() const {
     std::vector<std::string> unread, notes;
-    std::map<std::string, std::vector<std::string>> left;  // by what they are
+    std::map<std::string, std::vector<std::string>> left;  // by their meaning
     const auto known = model_.unread();
     for (const auto& name : checkpoint_.names()) {
       if (read_.count(name) > 0 || is_harmless(name)) continue;
@@ -108,7 +108,7 @@ class Fit {
   const Checkpoint& checkpoint_;
   std::set<std::string> read_;
   std::set<std::string> scaled_;
-  bool rounds_inputs_ = false;  // the checkpoint's own runtime
+  bool rounds_inputs_ = false;  // for the checkpoint's own runtime
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides if a checkpoint belongs to a model. The model reads each tensor, or lists it as one that
-// it leaves.
+// Checks that a checkpoint belongs to a model: the model reads each tensor, or lists it as unread.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,18 +11,19 @@
 namespace fk {
 
 struct CheckpointFit {
-  // The model's configuration. Tied there, with another head in the checkpoint: untied, as
-  // transformers 5 loads it.
+  // The model's configuration. If it ties the head and the checkpoint has another head, the result
+  // is untied, as transformers 5 loads it.
   Config config;
-  std::vector<std::string> notes;  // for the user: what is not read, or read in another way
+  // for the user: unread tensors, and tensors that are read in another way
+  std::vector<std::string> notes;
 };
 
-// Looks at names, dtypes and scales of all tensors, not at values. Error names the first tensor
-// that nobody reads, one that is missing, or one whose scale is not declared.
+// Tests names, dtypes and scales of all tensors, but no values. Error with the first tensor that is
+// unread, missing, or has an undeclared scale.
 CheckpointFit fit_checkpoint(const std::string& arch, const Config& config,
                              const Checkpoint& checkpoint, const Catalog& catalog);
 
-// The same for a scenario that has a checkpoint: it gets the configuration and the notes.
+// The same for a scenario with a checkpoint. Sets its configuration and notes.
 void fit_weights(Scenario& scenario, const Catalog& catalog);
 
 }  // namespace fk

@@ -10,9 +10,9 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kTensorsMax = 64;  // of one request
+constexpr size_t kTensorsMax = 64;  // per request
 
-// Takes one event in; what is wrong with it, or nothing.
+// Takes one event in. Returns its fault, or empty.
 std::string take_token(RequestResult& r, const RunnerEvent& event, const RoundOptions& options) {
   const auto count = static_cast<int64_t>(r.order.size());
   const auto index = static_cast<size_t>(event.index);
@@ -55,7 +55,7 @@ std::string take(Round& round, RunnerEvent& event, const RoundOptions& options) 
       if (static_cast<int64_t>(event.values.size()) != options.vocab_size)
         return "logits that are not one per entry of the vocabulary";
       if (!r.request.logits && !r.request.prompt_logits) return "logits that nobody asked for";
-      // A preempted request computes positions again; the last ones count.
+      // A preempted request computes positions again; the last values count.
       r.logits[event.index] = std::move(event.values);
       return {};
     }

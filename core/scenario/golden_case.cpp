@@ -28,7 +28,7 @@ void need_shape(const StoredTensor& tensor, const Shape& want) {
          "has shape " + shape_text(tensor.shape) + " where " + shape_text(want) + " is needed");
 }
 
-// Lengths of the rows from a mask of ones followed by zeros.
+// Lengths of rows from a mask of ones with zeros behind them.
 std::vector<int64_t> lengths_of(const StoredTensor& mask, int64_t rows, int64_t padded) {
   need_shape(mask, {rows, padded});
   const auto values = integers(mask);
@@ -82,7 +82,7 @@ void read_tokens(GoldenCase& golden, const SafeTensors& file, const StoredTensor
   }
 }
 
-// Every other input is a tensor with the axis of rows first.
+// Reads the other inputs: tensors whose first axis counts rows.
 void read_tensors(GoldenCase& golden, const SafeTensors& file) {
   for (const auto& name : file.names()) {
     if (!starts_with(name, "in.") || is_token_input(name)) continue;
@@ -114,8 +114,8 @@ void read_inputs(GoldenCase& golden, const SafeTensors& file) {
   golden.tensors.resize(golden.rows.size());
 }
 
-// [B, T, C] of tokens without padding, everything else as it is: [.., C]. `of_tokens` says that it
-// must have a value for every token.
+// Removes the padding of tokens from [B, T, C]; other tensors stay unchanged: [.., C]. `of_tokens`:
+// the tensor must have a value for every token.
 Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_tokens) {
   const auto rows = static_cast<int64_t>(golden.rows.size());
   if (of_tokens && golden.padded > 0 &&
@@ -144,7 +144,7 @@ Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_toke
   return out;
 }
 
-// [B, C, rows, columns] as models have images inside: [pixels, C].
+// From [B, C, rows, columns] to the layout of images in models: [pixels, C].
 Tensor channels_last(const StoredTensor& tensor) {
   need_float(tensor);
   const Tensor all = tensor.load().to(DType::f32);
@@ -159,7 +159,7 @@ Tensor channels_last(const StoredTensor& tensor) {
   return out;
 }
 
-// The tap that a name stands for: mid.hidden.3 and out.hidden_states.3 are "hidden.3",
+// The tap of a name: mid.hidden.3 and out.hidden_states.3 are "hidden.3",
 // out.encoder_hidden_states.3 is "encoder_hidden.3"; empty for other names.
 std::string tap_of(const std::string& name) {
   const size_t dot = name.rfind('.');

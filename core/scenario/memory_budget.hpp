@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model needs of a device's memory, from its recorded graphs alone, and how many pages its
-// caches have where there is less room than they are wanted for. Nothing is allocated.
+// Device memory that a model needs, computed from its recorded graphs. Also the number of cache
+// pages when there is less memory than wanted. Allocates nothing.
 #pragma once
 #include <cstdint>
 
@@ -9,12 +9,12 @@
 
 namespace fk {
 
-// Beside weights and states: a process has a context and code, a session its arena, packed weights
-// and captured graphs, of the real sizes here less than 1.5 GiB.
+// Memory beside weights and states. A process has a context and code. A session has its arena,
+// packed weights and captured graphs: at real sizes less than 1.5 GiB here.
 inline constexpr int64_t kProcessBytes = int64_t{2} << 30;
 inline constexpr int64_t kSessionBytes = int64_t{2} << 30;
 
-// Bytes of one rank, that of the limits.
+// Bytes for the rank of the limits.
 int64_t weights_bytes(const Model& model, const Catalog& catalog, const Limits& limits);
 int64_t states_bytes(const Model& model, const Catalog& catalog, const Limits& limits);
 
@@ -22,14 +22,14 @@ class CacheRoom {
  public:
   CacheRoom(const Model& model, const Catalog& catalog, const Limits& limits);
   bool has_pages() const { return page_ > 0; }
-  // That the limits ask for; what `pages: 0` stands for.
+  // Pages for the limits; the meaning of `pages: 0`.
   int64_t wanted() const { return wanted_; }
   int64_t bytes(int64_t pages) const { return none_ + pages * page_; }
-  // Most pages of so many bytes of states, at most those wanted; 0: not one.
+  // Number of pages that fit into `bytes` of states, at most wanted(); 0: not even one.
   int64_t pages_in(int64_t bytes) const;
 
  private:
-  int64_t none_ = 0, page_ = 0, wanted_ = 0;  // bytes without pages, of a page
+  int64_t none_ = 0, page_ = 0, wanted_ = 0;  // bytes without pages; bytes per page; pages
 };
 
 }  // namespace fk

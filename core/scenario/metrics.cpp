@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-// Quantile 0.975 of Student's t; of more degrees of freedom than the table has, a little too wide.
+// Quantile 0.975 of Student's t. Beyond the table, a value that is slightly too large.
 double student95(size_t freedom) {
   static constexpr double kTable[] = {HUGE_VAL, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
                                       2.306,    2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};

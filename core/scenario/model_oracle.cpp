@@ -15,7 +15,7 @@ constexpr int64_t kBatch = 4;
 }  // namespace
 
 ModelOracle::ModelOracle(Setup setup) : setup_(std::move(setup)) {
-  // What is right does not depend on how the work is divided.
+  // Right answers do not depend on the division of the work.
   if (!setup_.divided) setup_.spec.limits.parallel = {};
 }
 
@@ -24,8 +24,8 @@ Limits ModelOracle::limits_of(Limits limits, int64_t longest, bool divided) {
   limits.weight_dtype = limits.weights();
   limits.dtype = limits.cache_dtype = DType::f32;
   limits.max_batch = std::min(limits.max_batch, kBatch);
-  // Room for the longest: others wait for it, so that caches in float32 stay small. The context
-  // stays, because tables of positions are weights.
+  // Pages for the longest request only: requests wait for each other, so that float32 caches stay
+  // small. The context stays, because tables of positions are weights.
   limits.pages = (longest + limits.page_size - 1) / limits.page_size;
   return limits;
 }

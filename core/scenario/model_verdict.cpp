@@ -16,7 +16,7 @@ namespace fk {
 namespace {
 
 constexpr int64_t kForced = 8;                         // tokens decoded per request
-constexpr int64_t kLogitBytesMax = int64_t{64} << 20;  // of one request's prompt
+constexpr int64_t kLogitBytesMax = int64_t{64} << 20;  // for one request's prompt
 constexpr double kReroutedOfMedian = 8, kOfBaseline = 1.5;
 
 std::string percent(double value) {
@@ -25,14 +25,14 @@ std::string percent(double value) {
   return text;
 }
 
-// All values of a round as rows of equal width, a divisor of every result's; `want` gives the rows
-// that must be there.
+// All values of a round as rows of equal width, which divides each result's width. `want` has the
+// required rows.
 struct ComparedRows {
   int64_t width = 0;
   std::vector<float> values;
 };
 
-// Appends what `got` has for every row that `want` has; empty, or what is missing.
+// Appends `got`'s values for each row of `want`. Returns empty, or the missing part.
 std::string collect(const RequestResult& got, const RequestResult& want, ComparedRows& rows) {
   for (const auto& [position, logits] : want.logits) {
     const auto it = got.logits.find(position);
@@ -77,7 +77,7 @@ std::vector<double> row_errors(const ComparedRows& got, const ComparedRows& want
   return errors;
 }
 
-// Takes the rows with outlying errors out of both; their number.
+// Removes rows with outlying errors from both. Returns their number.
 int64_t drop_rerouted(ComparedRows& got, ComparedRows& want) {
   const auto errors = row_errors(got, want);
   auto sorted = errors;
@@ -103,7 +103,7 @@ int64_t drop_rerouted(ComparedRows& got, ComparedRows& want) {
   return dropped;
 }
 
-// All that a round has computed, number by number.
+// Calls `action` for each number of a round's results.
 template <class Values, class Action>
 void each_value(Values& round, const Action& action) {
   for (auto& [id, result] : round.requests) {
@@ -114,8 +114,8 @@ void each_value(Values& round, const Action& action) {
   }
 }
 
-// Whether the token could have been chosen: within `tolerance` of the largest logit, or for
-// sampling of the k-th.
+// True when the token could have been chosen: its logit is within `tolerance` of the largest one,
+// or of the k-th for sampling.
 bool follows(const std::vector<float>& logits, int64_t token, const Sampling& sampling,
              double tolerance) {
   const double own = static_cast<double>(logits[static_cast<size_t>(token)]);
@@ -140,7 +140,7 @@ std::vector<Request> correctness_requests(const Scenario& s, bool generates, uin
   const int64_t longest = std::max<int64_t>(1, context - forced);
   std::vector<Request> list;
   Random random(seed_of("correctness", seed));
-  // One crosses a chunk, one ends just behind a page, one on it, one is short.
+  // Lengths: one crosses a chunk, one ends just behind a page, one on a page, one is short.
   for (const int64_t wanted :
        {l.chunk_tokens + l.chunk_tokens / 3 + 1, 2 * l.page_size + 1, l.page_size, int64_t{5}}) {
     Request r;
@@ -196,8 +196,8 @@ ErrorLimits baseline_limits(const ErrorNumbers& baseline, double limit, double c
 ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers, double coarse) {
   const double floor =
       std::max(1e-5, epsilon(dtype) / 4 * std::sqrt(static_cast<double>(layers + 1)));
-  // The number of rerouted tokens is a matter of luck: three standard deviations more than the
-  // baseline's, and one in a hundred.
+  // The number of rerouted tokens varies by chance. Three standard deviations and 1 % more than the
+  // baseline's are allowed.
   const auto rerouted = static_cast<double>(baseline.rerouted);
   ErrorLimits out{std::max(kOfBaseline * baseline.rms, floor),
                   std::max(kOfBaseline * baseline.worst1, 3 * floor),
@@ -238,7 +238,7 @@ std::string untestable(const Round& want, const ErrorLimits& limits, bool routed
     if (!judge_errors(compare_rounds(null, want, routed), limits).empty()) continue;
     return "untestable: its answers vary so little that " +
            (constant == 0 ? "zeros" : percent(static_cast<double>(constant)) + " everywhere") +
-           " would be right as well";
+           " would pass";
   }
   return {};
 }
@@ -301,7 +301,7 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
     if (const auto why = judge_errors(e, wide); !why.empty())
       return "results of the timed run do not follow from the model: " + why;
   }
-  // A rerouted token has logits of its own.
+  // A rerouted token has other logits.
   const int64_t allowed = routed ? checked / 20 + 1 : 0;
   if (strange <= allowed) return {};
   return "tokens of the timed run do not follow from the model: " + std::to_string(strange) +

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is a model right with these providers in it? Teacher-forced logits (or embeddings) against an
-// oracle that computes in float32 with the same weights, and an audit of what timed runs answered.
+// Judges a model with given providers. Teacher-forced logits (or embeddings) are compared with an
+// oracle's, in float32 with the same weights. Answers of timed runs are audited.
 //
-// The rule: the error of a candidate, as a share of the spread of the oracle's values, may be at
-// most 1.5 times that of the baseline, or the floor below which no honest implementation can be
-// told from another: rounding to nearest has a relative error of about epsilon / 4 (rms), each
-// layer rounds the residual stream at least twice, and independent errors add up with the square
-// root of their number: floor = max(1e-5, epsilon / 4 * sqrt(layers + 1)); three times that for the
+// The rule: the candidate's error, as a share of the spread of the oracle's values, may be 1.5
+// times the baseline's. A floor is allowed in any case, because honest implementations differ that
+// much. Rounding to nearest has a relative error of about epsilon / 4 (rms). Each layer rounds the
+// residual stream at least twice, and independent errors add up with the square root of their
+// number. So the floor is max(1e-5, epsilon / 4 * sqrt(layers + 1)). It is three times that for the
 // 99th percentile (2.6 standard deviations of a normal error).
 #pragma once
 #include <string>
@@ -18,65 +18,64 @@
 
 namespace fk {
 
-// A few requests of unlike lengths that go through chunked prefill and decoding; for encoders texts
-// of unlike lengths. Logits of the prompt are asked for where they are small.
+// A few requests of different lengths, through chunked prefill and decode; for encoders, texts of
+// different lengths. Asks for logits of the prompt when they are small.
 std::vector<Request> correctness_requests(const Scenario& scenario, bool generates, uint64_t seed);
 
 struct ErrorNumbers {
   double rms = 0, worst1 = 0;  // shares of the spread; worst1 is the 99th percentile
-  double best5 = 0;            // the same of the error of a row, the 5th percentile
+  double best5 = 0;            // 5th percentile of the error of a row, as a share of the spread
   double spread = 0;           // of the oracle's values
   int64_t values = 0, rows = 0;
   int64_t rerouted = 0;  // rows left out of rms and worst1: see `routed`
-  std::string wrong;     // NaN, missing or misshapen results: wrong whatever the numbers
+  std::string wrong;     // NaN, missing or misshapen results; wrong with any numbers
   std::string pattern;
 };
 
-// Everything that a round computed (logits, tensors), row by row in order, against the oracle's.
-// `routed`: a mixture of experts in 16 bits, where rounding sends some tokens to other experts;
-// rows with more than 8 times the median error are counted instead of measured.
+// Compares all results of a round (logits, tensors) with the oracle's, row by row. `routed`: a
+// mixture of experts in 16 bits, where rounding sends some tokens to other experts. Rows with more
+// than 8 times the median error are then counted and not measured.
 ErrorNumbers compare_rounds(const Round& got, const Round& want, bool routed);
 
 struct ErrorLimits {
   double rms = 0, worst1 = 0;
   int64_t rerouted = 0;
-  double best5 = 0;  // 0: it is not looked at
+  double best5 = 0;  // 0: not tested
 };
-// Of a baseline, which has to be within `limit` (as `verify` wants a model to be), and of a
-// candidate beside one. `coarse`: coarse_limit(). In float32 few inputs land on another f8 number,
-// but one that does moves its token and all that follow in its request as far as in 16 bits. So the
-// errors of all rows are held to that, and those of the best rows to what they are without.
+// Limits of a baseline, with `limit` as for `verify`, and limits of a candidate beside it. `coarse`
+// is coarse_limit(). In float32 few inputs round to another f8 number. But such an input changes
+// its token, and all later ones of its request, as much as in 16 bits. So `coarse` limits the
+// errors of all rows, and the usual limit holds for the best rows.
 ErrorLimits baseline_limits(const ErrorNumbers& baseline, double limit, double coarse, DType dtype);
 ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers,
                          double coarse = 0);
-// Empty, or why the numbers are too bad.
+// Empty, or why the errors are too large.
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
 
-// Empty, or that a candidate who computes nothing would pass: zeros, or one number everywhere, held
-// beside the oracle's answers as a candidate's would be. Then a right answer means nothing.
+// Empty, or evidence that an answer without work passes these limits: zeros, or one number
+// everywhere. A right answer proves nothing then.
 std::string untestable(const Round& want, const ErrorLimits& limits, bool routed);
 
-// Requests that make the oracle score what a timed round answered, at most `count` of the round:
-// for one half those that are furthest apart from the baseline's answers, the others chosen by
-// `seed`. Where a model predicts the next token, prompt and answer are one prompt, so that
-// all tokens of an answer are scored at once; else it is teacher-forced to them, in the order in
-// which they came.
+// Requests for the oracle to score answers of a timed round, at most `count`. One half are those
+// furthest from the baseline's answers; `seed` chooses the others. If the model predicts the next
+// token, prompt and answer form one prompt, which scores all tokens at once. Otherwise the model is
+// teacher-forced to the tokens in their order of arrival.
 std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed,
                                     bool predicts_next);
-// Each emitted greedy token must have an oracle's logit within `tolerance` (absolute) of the
-// largest; a sampled one must be among the top_k with that tolerance. For encoders the tensors are
-// compared. Empty, or what does not follow from the model. `predicts_next` is the model's.
+// Each greedy token's logit by the oracle must be within `tolerance` (absolute) of the largest one.
+// A sampled token must be among the top_k with that tolerance. Encoders' tensors are compared.
+// Returns empty, or the answer that does not follow from the model. `predicts_next` is the model's.
 std::string audit(const Round& timed, const Round& oracle, double tolerance,
                   const ErrorLimits& limits, bool routed, bool predicts_next);
 
 int64_t layer_count(const Config& config);
 bool is_routed(const Config& config, DType dtype);
 
-// The error that a baseline may have where activations are rounded to f8e4m3, as a share of the
-// spread; 0 where they are not. What 16 bits leave moves inputs over the boundaries between f8
-// numbers, and after a few layers one rounding says nothing about another: two of them differ by
-// sqrt(2/12) of a step, 0.037 of the value (rms), for some eight inputs of a layer, 0.1
-// sqrt(layers) in all. Allowed is twice that.
+// The baseline's allowed error when activations are rounded to f8e4m3, as a share of the spread; 0
+// otherwise. Rounding in 16 bits moves inputs over the boundaries between f8 numbers. After a few
+// layers two roundings are independent. They differ by sqrt(2/12) of a step, which is 0.037 of the
+// value (rms). With some eight inputs per layer, that is 0.1 sqrt(layers) in all. Twice that is
+// allowed.
 double coarse_limit(const Config& config, int64_t layers);
 
 }  // namespace fk

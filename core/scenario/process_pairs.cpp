@@ -7,9 +7,9 @@ namespace fk {
 
 namespace {
 
-// New processes for both sides. The candidate ends first and begins last, because it has the
-// baseline's caches. False when the baseline failed. The candidate may be closed afterwards:
-// a failure of its own is in `timed`, of all workloads in which it has not failed yet.
+// Restarts the processes of both sides. The candidate ends first and begins last, because it uses
+// the baseline's caches. False when the baseline failed. The candidate may be closed afterwards:
+// its failure is in `timed`, for all workloads in which it had not failed yet.
 bool restart(Side& baseline, Side& candidate, std::vector<TimedPair>& timed) {
   const bool well = candidate.close();
   if (!baseline.close() || !baseline.open()) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profile would need, in words.
+// Memory that a profile would need, in words.
 #include "core/base/text.hpp"
 #include "core/scenario/memory_budget.hpp"
 #include "core/scenario/run.hpp"

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr double kPatience = 300;                   // seconds
 constexpr int64_t kFileBytes = int64_t{256} << 20;  // of tensors in one file, about
 
-// The file that a rank's runner appends tensors to; it is gone when this is.
+// The file to which a rank's worker appends tensors. Deleted with this object.
 class Spool {
  public:
   Spool(const fs::path& folder, int64_t rank)
@@ -82,7 +82,7 @@ class CaptureRun {
     index["left_out"] = recorded.at("left_out");
     index["cases"] = recorded.at("cases");
     write_file_atomic(options_.folder / kCaptureIndex, index.dump(1));
-    // What cannot be read back was not captured.
+    // A recording must be readable.
     Captured::open(options_.folder, catalog_);
     return index;
   }
@@ -104,7 +104,7 @@ class CaptureRun {
 
   int64_t ranks() const { return scenario_.limits.parallel.ranks(); }
 
-  // By rank.
+  // One block per rank.
   std::vector<WeightBlock> weights() const {
     const auto progress = [&](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
@@ -113,7 +113,7 @@ class CaptureRun {
                               progress);
   }
 
-  // As `run` does.
+  // Chooses the number of pages as `run` does.
   void choose_pages() {
     const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
     const auto room = room_of(devices.front());
@@ -166,7 +166,7 @@ class CaptureRun {
     round_options.progress = [&](const std::string& text) { say(workload.name + ", " + text); };
     std::vector<int> files;
     for (const auto& spool : spools) files.push_back(spool.fd());
-    RecordOptions record = options_.record;  // the room is that of all
+    RecordOptions record = options_.record;  // the limit is for all ranks
     record.bytes_max /= ranks();
     if (!runner.record(record, files, workload.name) || !runner.clear() ||
         !drive_round(runner, requests, round_options, round))
@@ -175,7 +175,7 @@ class CaptureRun {
       if (!request.failed.empty()) fail("the baseline in " + workload.name, request.failed);
   }
 
-  // An op that is expanded is never called.
+  // Error for ops that are expanded: they are never called.
   void check_ops(const SessionInfo& info) const {
     std::vector<std::string> nodes;
     for (const auto& phase : info.phases)
@@ -208,8 +208,8 @@ class CaptureRun {
             {"workloads", workloads_}};
   }
 
-  // From the order in which they came to files that others can read. What a runner says about its
-  // file is checked by content.
+  // Copies tensors from the spools, in order of arrival, to the final files. A worker's claims
+  // about its file are checked by content.
   Json write_tensors(const std::deque<Spool>& spools, const Json& table) const {
     std::vector<Mapping> mappings;
     for (const auto& spool : spools) mappings.emplace_back(spool.path());

@@ -26,7 +26,7 @@ namespace fk {
 namespace {
 
 constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
-constexpr double kPaceFactor = 20;  // a candidate that is this much slower than the baseline hangs
+constexpr double kPaceFactor = 20;  // a candidate slower than the baseline by this factor hangs
 constexpr int64_t kPrivateSlack = int64_t{2} << 30;
 
 class ScenarioRun {
@@ -57,7 +57,7 @@ class ScenarioRun {
         if (!options_.wants(found)) continue;
         report_.candidates.push_back(judge_candidate(found));
         check_weights(report_.candidates.back());
-        // Before the next one comes near the weights.
+        // Before the next candidate can touch the weights.
         if (oracle_->is_open()) audit_all();
         if (!report_.error.empty()) break;
       }
@@ -71,7 +71,7 @@ class ScenarioRun {
   }
 
  private:
-  // One copy of the caches, for each side while the other stands still.
+  // True when both sides use one copy of the caches; each uses it while the other is stopped.
   bool shares_states() const {
     const auto judges = [&](const auto& c) { return c.error.empty() && options_.wants(c); };
     return std::ranges::any_of(plugin_set_.candidates, judges);
@@ -86,7 +86,7 @@ class ScenarioRun {
     if (options_.progress) options_.progress(scenario_.name + ": " + text);
   }
 
-  // What came first is told.
+  // Keeps the first error.
   bool give_up(const std::string& who, const std::string& why) {
     if (report_.error.empty()) report_.error = who + ": " + why;
     return false;
@@ -116,7 +116,7 @@ class ScenarioRun {
 
   int64_t ranks() const { return scenario_.limits.parallel.ranks(); }
 
-  // Whether the oracle's device is a rank's as well: both may not fit, so there is one at a time.
+  // True when the oracle's device is a rank's too. Both may not fit, so only one is open at a time.
   bool in_turns() const {
     return divided_ ||
            (ranks() > 1 && ranks_share_devices(options_.device, ranks_here(ranks()) + 1));
@@ -133,7 +133,7 @@ class ScenarioRun {
     return lack && !give_up("the device", lack->what);
   }
 
-  // Before the weights are made.
+  // Call before the weights are made.
   bool oracle_fits(const std::string& device) {
     const auto whole = room_of(device), rank = room_of(device_of_rank(options_.device, 0));
     if (!whole || !rank) return true;
@@ -144,7 +144,8 @@ class ScenarioRun {
     return !is_too_large(oracle.too_large);
   }
 
-  // Before the baseline is opened: those of the scenario are for a device that has room for them.
+  // Call before the baseline opens. The scenario's pages are for a device with enough memory for
+  // them.
   bool choose_pages() {
     const std::string first = device_of_rank(options_.device, 0);
     auto rank = room_of(first);
@@ -159,7 +160,7 @@ class ScenarioRun {
     return true;
   }
 
-  // The oracle with its weights, of the whole model.
+  // Opens the oracle with the weights of the whole model.
   bool open_oracle() {
     enter("making the weights");
     if (!oracle_->has_weights()) oracle_->make_weights();
@@ -167,14 +168,14 @@ class ScenarioRun {
     return oracle_->open() || give_up("the oracle", oracle_->why());
   }
 
-  // Weights, the oracle and what it says about the correctness set.
+  // Makes the weights, opens the oracle, and gets its answers to the correctness set.
   bool prepare() {
     correctness_ = correctness_requests(scenario_, generates_, options_.requests_seed);
     const auto progress = [this](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
     SessionSpec whole = spec({});
-    // Behind the ranks' devices, where there is one more.
+    // The next device behind the ranks', if there is one.
     whole.device = device_of_rank(options_.device, ranks() > 1 ? ranks_here(ranks()) : 0);
     if (!oracle_fits(whole.device)) return false;
     if (divided_) whole.device = options_.device;
@@ -197,14 +198,14 @@ class ScenarioRun {
     return choose_pages();
   }
 
-  // Of the weights on all devices.
+  // Checksum of the weights on all devices.
   uint64_t checksum() const {
     uint64_t sum = 0;
     for (const auto* blocks : {&oracle_->weights(), &parts_})
       for (const auto& block : *blocks) sum = sum * 31 + block.checksum();
     return sum;
   }
-  // Each rank's.
+  // One block per rank.
   const WeightBlock* parts() const {
     return parts_.empty() ? oracle_->weights().data() : parts_.data();
   }
@@ -226,7 +227,7 @@ class ScenarioRun {
     enter("the baseline is opened");
     Round round;
     bool opened = baseline_->open();
-    // The oracle's caches of a long request are tens of gigabytes.
+    // The oracle's caches for a long request are tens of gigabytes.
     if (!opened && oracle_->leave_room()) opened = baseline_->open();
     enter("the baseline is checked");
     if (!opened ||
@@ -238,7 +239,7 @@ class ScenarioRun {
     }
     for (const auto& missing : baseline_->unusable()) report_.broken_plugins.push_back(missing);
     report_.device = baseline_->info().device;
-    // A candidate has caches of the baseline.
+    // A candidate uses the baseline's caches.
     if (shares_states())
       oracle_->leave_room(baseline_->own_bytes() - baseline_->info().states_bytes);
     baseline_check_s_ = round.end_s - round.start_s;
@@ -246,7 +247,7 @@ class ScenarioRun {
     r.private_bytes = baseline_->own_bytes();
     r.correctness.done = true;
     r.correctness.errors = compare_rounds(round, wanted_, routed_);
-    // The baseline has no baseline: it must be as right as `verify` wants a model to be.
+    // The baseline has no rival: its limit is `verify`'s.
     const DType dtype = scenario_.limits.dtype;
     const double coarse = coarse_limit(scenario_.config, report_.layers);
     r.correctness.limits =
@@ -256,8 +257,8 @@ class ScenarioRun {
     limits_ = error_limits(r.correctness.errors, dtype, report_.layers, coarse);
     const std::string null = r.correctness.ok ? untestable(wanted_, limits_, routed_) : "";
     r.verdict = !r.correctness.ok ? "wrong" : null.empty() ? "correct" : "untestable";
-    // Batches of a timed run are others than the oracle's: where activations are rounded to f8e4m3,
-    // some land on the neighbour in any dtype, and a few tokens go to other experts.
+    // Timed batches differ from the oracle's. Where activations are rounded to f8e4m3, some round
+    // to a neighbour in any dtype, and a few tokens go to other experts.
     coarse_ = coarse > 0;
     const bool few = coarse_ && dtype == DType::f32;
     tolerance_ = (few ? coarse : std::max(10 * limits_.rms, coarse)) * r.correctness.errors.spread;
@@ -267,7 +268,7 @@ class ScenarioRun {
 
   double patience() const {
     if (options_.patience_s > 0) return options_.patience_s;
-    const bool devices = ranks() > 1 && options_.device != "cpu";  // where kernels wait for ranks
+    const bool devices = ranks() > 1 && options_.device != "cpu";  // kernels wait for ranks there
     return std::max(devices ? kDeviceWaitS + 5 : kPatienceLeast, kPaceFactor * baseline_->gap_s());
   }
 
@@ -285,7 +286,7 @@ class ScenarioRun {
     setup.runner.open_patience_s =
         std::max(options_.patience_s > 0 ? options_.patience_s : kPatienceLeast,
                  kPaceFactor * baseline_->open_s());
-    // What the baseline's process holds has a GPU's context in it, which is large.
+    // The baseline's private memory includes a GPU's context, which is large.
     setup.runner.private_bytes_max =
         kPrivateSlack + 4 * baseline_->own_bytes() + baseline_->held_bytes();
     return setup;
@@ -329,19 +330,19 @@ class ScenarioRun {
     r.correctness.ok = r.correctness.why.empty();
     r.verdict = r.correctness.ok ? "correct" : "wrong";
     r.why = r.correctness.why;
-    if (r.correctness.ok) time_candidate(side, r);  // what is wrong is not timed
+    if (r.correctness.ok) time_candidate(side, r);  // only right candidates are timed
     return r.verdict != "correct" || side.close() ? r : failed();
   }
 
-  // A process may lift the protection of what it maps, so the weights are looked at afterwards.
-  // What was computed from then on means nothing.
+  // A process can lift the protection of its mappings, so the weights are tested after each
+  // candidate. Results after a change mean nothing.
   void check_weights(SideReport& r) {
     try {
       if (checksum() == checksum_) return;
       report_.spoiled = report_.error.empty();
       r.verdict = "violation";
       r.why = "it wrote to the weights, which are read only";
-    } catch (const Error& e) {  // who kept them is gone
+    } catch (const Error& e) {  // the process with the weights is gone
       if (r.verdict == "correct") r.verdict = "failed", r.why = e.what();
     }
     std::erase_if(to_audit_,
@@ -394,7 +395,7 @@ class ScenarioRun {
     WorkloadRow row = workload_row(timed.candidate, workload);
     const WorkloadRow own = workload_row(timed.baseline, workload);
     const size_t own_number = report_.candidates.size();
-    // Its figures are kept, or what the candidate's are beside.
+    // Keeps its answers for the audit, or those that the candidate's figures are compared with.
     if (own.rounds > 0)
       to_audit_.push_back({own_number, true, workload.name, std::move(timed.baseline.some)});
     if (row.why.empty()) {
@@ -411,10 +412,10 @@ class ScenarioRun {
     r.workloads.push_back(std::move(row));
   }
 
-  // Of what was timed and not looked at yet, also where something has failed since.
+  // Audits the remaining timed answers, also after a later failure.
   void audit_all() {
     if (to_audit_.empty()) return;
-    if (!oracle_->is_open()) {  // now there is room for it
+    if (!oracle_->is_open()) {  // now there is memory for it
       baseline_.reset();
       parts_.clear();
       if (!open_oracle()) return;
@@ -429,7 +430,7 @@ class ScenarioRun {
     }
   }
 
-  // Which requests of all rounds are looked at is decided after the answers are in.
+  // The audited requests are chosen after the answers.
   std::string audit_rounds(const Round& timed) {
     constexpr size_t kSample = 4;
     const auto requests =
@@ -444,8 +445,7 @@ class ScenarioRun {
     return audit(timed, scored, tolerance_, limits_, routed_ || coarse_, model_->predicts_next());
   }
 
-  // Answers of a workload's timed rounds, of the candidate with that number or of the baseline
-  // beside it.
+  // Timed answers of a workload: of the candidate with this number, or of the baseline beside it.
   static constexpr size_t nobody = SIZE_MAX;
   struct Answers {
     size_t beside;
@@ -461,12 +461,12 @@ class ScenarioRun {
   std::unique_ptr<Model> model_;
   std::vector<const Workload*> workloads_;
   Limits session_limits_;  // the scenario's, with pages that fit
-  bool divided_ = false;   // the oracle is, as the model
+  bool divided_ = false;   // the oracle is divided like the model
   RunReport report_;
   Spent spent_;
   bool generates_ = false, routed_ = false, coarse_ = false;
   Ranking ranking_;
-  std::vector<WeightBlock> parts_;  // by rank, where there are several
+  std::vector<WeightBlock> parts_;  // by rank; empty: one rank
   uint64_t checksum_ = 0;
   std::unique_ptr<ModelOracle> oracle_;
   std::unique_ptr<Side> baseline_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario from end to end: oracle, baseline, one candidate after the other; correctness first,
-// then timed workloads in which baseline and candidate alternate.
+// Runs a whole scenario: the oracle, the baseline, and one candidate after the other. Correctness
+// comes first, then timed workloads in which baseline and candidate alternate.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -15,16 +15,16 @@
 namespace fk {
 
 struct RunOptions {
-  uint64_t requests_seed = 0;  // what is asked: who is judged must not know it beforehand
+  uint64_t requests_seed = 0;  // seed of the requests; candidates must not know it beforehand
   std::string device = "cpu";
-  std::vector<std::string> candidates;  // empty: all that there are
-  std::vector<std::string> workloads;   // empty: those of the scenario
+  std::vector<std::string> candidates;  // empty: all
+  std::vector<std::string> workloads;   // empty: the scenario's
   double time_limit_s = 0;              // of one workload with one candidate; 0: none
-  int processes = 0;                    // of each side that are timed; 0: timed_processes() says
-  bool sandbox = true;                  // of candidates
+  int processes = 0;                    // timed processes of each side; 0: see timed_processes()
+  bool sandbox = true;                  // for candidates
   bool graphs = true;                   // CUDA graphs where the device has them
   double patience_s = 0;                // 0: derived from the baseline's pace
-  bool exact_pages = false;             // as the scenario has them, whether there is room or not
+  bool exact_pages = false;  // uses the scenario's number of pages, even without memory for them
   std::function<void(const std::string&)> progress;
 
   bool wants(const FoundPlugin& candidate) const {
@@ -33,31 +33,30 @@ struct RunOptions {
   }
 };
 
-// `text` is OP=PLUGIN: the baseline that has to run an op. Error where there is no such op or
-// baseline.
+// `text` is OP=PLUGIN: this baseline must run the op. Error when there is no such op or baseline.
 void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
          const PluginSet& plugin_set);
-// Error where the scenario or the options are wrong, or there is nobody to judge with.
+// Error when the scenario or the options are wrong, or when no oracle or baseline can judge.
 void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& plugin_set);
 
-// On this machine's devices of all ranks and of the oracle, from the weights on: who makes them or
-// computes answers on a device is as much in the way of others there as who is timed.
+// Locks this machine's devices of all ranks and of the oracle, from the weights on: making weights
+// and computing answers disturb other jobs as much as timed work does.
 DeviceLock devices_of_run(const Scenario& scenario, const RunOptions& options);
 
-// Those of these names, in the order of the scenario; all without names.
+// Workloads with these names in the scenario's order; without names all.
 std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
                                               const std::vector<std::string>& names);
-// Processes of each side that are timed: one where speed is not judged.
+// Timed processes of each side: one where speed is not judged.
 int timed_processes(const Scenario& scenario, const RunOptions& options);
-// Tokens of the longest request, prompt and answer.
+// Tokens of the longest request: prompt and answer.
 int64_t longest_request(const std::vector<Request>& correctness,
                         const std::vector<const Workload*>& workloads);
 
-// Errors of check_run() are thrown; what runners do is in the report.
+// Errors of check_run() are thrown. Workers' failures are in the report.
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const PluginSet& plugin_set);
 
-// "87.0 GiB for weights and 16.0 GiB for caches in bf16".
+// Example: "87.0 GiB for weights and 16.0 GiB for caches in bf16".
 std::string full_profile_needs(const Scenario& full, const Catalog& catalog);
 
 }  // namespace fk

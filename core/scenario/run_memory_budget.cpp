@@ -23,16 +23,17 @@ std::optional<DeviceMemoryBudget> room_of(const std::string& device) {
   return DeviceMemoryBudget{opened->name(), *memory, *free};
 }
 
-RunMemoryBudget::RunMemoryBudget(const Model& model, const Catalog& catalog, const Limits& limits, int64_t longest,
-                 int64_t ranks_there)
+RunMemoryBudget::RunMemoryBudget(const Model& model, const Catalog& catalog, const Limits& limits,
+                                 int64_t longest, int64_t ranks_there)
     : model_(model),
       catalog_(catalog),
       limits_(limits),
       longest_(longest),
       ranks_there_(ranks_there) {}
 
-TooLarge RunMemoryBudget::too_large(const DeviceMemoryBudget& device, int64_t weights, int64_t states,
-                            int64_t beside, const std::string& whose) const {
+TooLarge RunMemoryBudget::too_large(const DeviceMemoryBudget& device, int64_t weights,
+                                    int64_t states, int64_t beside,
+                                    const std::string& whose) const {
   const int64_t needs = weights + states + beside;
   std::string what = "it needs " + human_bytes(needs) + ", " + human_bytes(weights) +
                      " for weights and " + human_bytes(states) + " for " + whose + ", and " +
@@ -42,9 +43,11 @@ TooLarge RunMemoryBudget::too_large(const DeviceMemoryBudget& device, int64_t we
   return {std::move(what), needs, device.memory};
 }
 
-RunMemoryBudget::Oracle RunMemoryBudget::oracle(const DeviceMemoryBudget& whole, const DeviceMemoryBudget& rank) const {
+RunMemoryBudget::Oracle RunMemoryBudget::oracle(const DeviceMemoryBudget& whole,
+                                                const DeviceMemoryBudget& rank) const {
   const int64_t ranks = limits_.parallel.ranks();
-  const auto lacks = [&](bool divided, const DeviceMemoryBudget& device) -> std::optional<TooLarge> {
+  const auto lacks = [&](bool divided,
+                         const DeviceMemoryBudget& device) -> std::optional<TooLarge> {
     const Limits limits = ModelOracle::limits_of(limits_, longest_, divided);
     const int64_t times = divided ? ranks_there_ : 1;
     const int64_t weights = times * weights_bytes(model_, catalog_, limits),
@@ -55,8 +58,8 @@ RunMemoryBudget::Oracle RunMemoryBudget::oracle(const DeviceMemoryBudget& whole,
   Oracle oracle;
   oracle.too_large = lacks(false, whole);
   if (!oracle.too_large || ranks == 1) return oracle;
-  oracle.note = "The oracle is divided between " + std::to_string(ranks) +
-                " ranks as well: of the whole model, " + oracle.too_large->what + ".";
+  oracle.note = "The oracle is also divided between " + std::to_string(ranks) +
+                " ranks: of the whole model, " + oracle.too_large->what + ".";
   oracle.too_large = lacks(true, rank);
   oracle.divided = !oracle.too_large;
   if (!oracle.divided) oracle.note.clear();
@@ -73,7 +76,7 @@ RunMemoryBudget::Pages RunMemoryBudget::pages(const DeviceMemoryBudget& rank, in
   const int64_t pages = room.pages_in(rank.free / ranks_there_ - sides * kOfSide);
   if (pages == room.wanted()) return {limits_.pages, "", "", {}};
   const std::string are_free = human_bytes(rank.free) + " of " + rank.name + " are free";
-  // The longest request has to fit, and what a step writes behind it.
+  // The longest request must fit, and the writes of a step behind it.
   constexpr int64_t kBehind = 4;
   const int64_t least =
       std::min(room.wanted(), (longest_ + limits_.page_size - 1) / limits_.page_size + kBehind);

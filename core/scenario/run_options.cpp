@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run is asked for, and what of it is refused.
+// Checks and defaults of a run's options.
 #include <algorithm>
 
 #include "core/base/error.hpp"
@@ -41,8 +41,8 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Plugin
 }
 
 int timed_processes(const Scenario& scenario, const RunOptions& options) {
-  // Two would have an interval that is 13 standard errors wide on each side, three 4.3, six 2.6. A
-  // process of a GPU takes seconds to start, and differs less from another one.
+  // The interval of two processes is 13 standard errors wide on each side, of three 4.3, of six
+  // 2.6. GPU processes take seconds to start, and differ less.
   constexpr int kOnCpu = 6, kOnGpu = 3;
   if (!judges_speed(scenario)) return 1;
   if (options.processes > 0) return options.processes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a run of a scenario found, for the table and for JSON alike.
+// All results of a run of a scenario, for text and JSON.
 #pragma once
 #include <optional>
 #include <string>
@@ -18,32 +18,32 @@ struct OpRow {
   std::string phase, op, provider;
   int level = 1;
   int64_t nodes = 0;
-  std::string refusal;  // why the first one that was asked did not take it; empty if it was taken
+  std::string refusal;  // the first asked provider's reason; empty: it took the node
 };
 
 struct CorrectnessRow {
   bool done = false, ok = false;
   ErrorNumbers errors;
   ErrorLimits limits;
-  std::string why;  // when it is not ok
+  std::string why;  // if it is not ok
 };
 
 struct WorkloadRow {
   std::string workload;
   bool done = false;
-  std::string why;  // when it is not done, or its answers do not follow from the model
+  std::string why;  // if it is not done, or if its answers do not follow from the model
   int64_t rounds = 0, requests = 0, prompt_tokens = 0, output_tokens = 0;  // of one round
   Figure total_s, prefill_tokens_s, decode_tokens_s, first_token_s, token_s;
-  std::vector<double> by_process_s;  // median time of a round in each process of the side
+  std::vector<double> by_process_s;  // median time of a round, by process of the side
   Speedup speedup;                   // candidates only
-  std::string verdict;               // candidates only: speed_verdict, or that it was not judged
+  std::string verdict;               // candidates only: speed_verdict, or that speed was not judged
   double same_tokens = 0;  // candidates: share of tokens equal to the baseline's in the last round
 };
 
 struct SideReport {
-  // A workload that failed, or whose answers were wrong.
+  // Marks a workload that failed, or had wrong answers.
   void reject(WorkloadRow& row, bool violation = false);
-  // The baseline's figures of a workload are those beside the first candidate that finished it.
+  // Keeps the baseline's figures beside the first candidate that finished the workload.
   void keep(const WorkloadRow& row);
 
   std::string name, version, path;
@@ -54,45 +54,45 @@ struct SideReport {
   CorrectnessRow correctness;
   std::vector<WorkloadRow> workloads;
   int64_t private_bytes = 0;            // packed weights, persistent, states, arena, scratch
-  std::vector<Protection> protections;  // candidates: of the host from it
+  std::vector<Protection> protections;  // candidates: protections of the host against it
 };
 
-// The device is too small for a run, whoever else uses it.
+// A device that is too small for a run, even without other users.
 struct TooLarge {
-  std::string what;                           // needs so many bytes, and why
+  std::string what;                           // the need with its reason
   int64_t needs_bytes = 0, device_bytes = 0;  // of one device
 };
 
-// A tiny model says nothing about the speed of the real one.
+// False for a tiny model: it says nothing about the real model's speed.
 inline bool judges_speed(const Scenario& scenario) { return scenario.profile != "tiny"; }
 
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
-  std::string driver, host_build, date;    // of the device, this program, the begin in UTC
+  std::string driver, host_build, date;    // of the device; of this program; start in UTC
   std::string note;                        // about the profile
   std::vector<std::string> weights_notes;  // about the checkpoint
-  std::string room;  // what was done otherwise than the scenario says, to fit the device
+  std::string room;                        // differences from the scenario to fit the device
   Parallel parallel;
-  uint64_t seed = 0;                 // of the weights
+  uint64_t seed = 0;                 // for the weights
   int64_t max_batch = 0, pages = 0;  // limits of a session
-  uint64_t requests_seed = 0;        // of what was asked
+  uint64_t requests_seed = 0;        // for the requests
   int64_t weights_bytes = 0, layers = 0;
   bool speed_judged = false;
-  int processes = 1;  // of each side that are timed, one after the other, where speed is judged
+  int processes = 1;  // timed processes of each side, in sequence, where speed is judged
   SideReport baseline;
   std::vector<SideReport> candidates;
   std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why
-  std::vector<std::pair<std::string, double>> spent;  // what the host did, seconds, in that order
-  std::string error;     // why the run as a whole ended early: baseline, oracle, or what follows
-  bool spoiled = false;  // a candidate wrote to the weights, which is its own fault
-  std::optional<TooLarge> too_large;  // where that is why
+  std::vector<std::pair<std::string, double>> spent;  // steps of the host in seconds, in order
+  std::string error;     // why the whole run ended early: baseline, oracle, or a later step
+  bool spoiled = false;  // a candidate wrote to the weights; its fault
+  std::optional<TooLarge> too_large;  // set if it is the reason
   double seconds = 0;
-  std::optional<ClockWatch> clocks;  // of the first GPU whenever something was said; null: none
+  std::optional<ClockWatch> clocks;  // of the first GPU at each progress message; nothing: no GPU
 
-  // What was to be run: all that the scenario says.
+  // Fills the scenario's facts, before the run.
   void describe(const Scenario& scenario);
-  // 0 all correct; 1 a candidate failed, is wrong or has spoiled the run; 3 the environment or the
-  // baseline failed.
+  // 0: all correct. 1: a candidate failed, is wrong or has spoiled the run. 3: the environment or
+  // the baseline failed.
   int exit_code() const;
 };
 

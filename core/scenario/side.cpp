@@ -31,7 +31,7 @@ bool Side::fail_with(const std::string& verdict, const std::string& why) {
 bool Side::load() {
   const auto loaded = runner_->load(setup_.files);
   protections_ = runner_->protections();
-  // A plugin that crashes or hangs in its first call ends the process while it is loaded.
+  // A plugin that crashes or hangs in its first call fails during the load.
   if (!loaded) return fail_with("failed", runner_->failure().sentence());
   try {
     unusable_ = unusable_of(setup_.files, loaded->errors);
@@ -51,7 +51,7 @@ bool Side::smoke_check() {
       runner_->task(kSmokeCheckTask, {{"plugin", setup_.name}, {"device", setup_.spec.device}}, {});
   if (!result)
     return fail_with("failed", runner_->failure().sentence() + " (in the check of its ops)");
-  // The check's words come from the candidate's own process: they can only make things worse.
+  // The answer comes from the candidate's process, so it counts only against it.
   const auto wrong = result->find("wrong");
   if (wrong == result->end()) return true;
   return fail_with("wrong", wrong->is_string() ? wrong->get<std::string>()
@@ -82,12 +82,11 @@ bool Side::clear() {
 
 bool Side::drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round) {
   if (!is_open()) return false;
-  // What the other side computed from the same requests lies where this one would write it, or
-  // what it left there is no number.
+  // The other side left answers to the same requests in the states, or NaN.
   if (setup_.spec.shares_states && !clear()) return false;
   if (setup_.states_of && !setup_.states_of->clear())
     return fail_with("failed", "the caches could not be cleared: " + setup_.states_of->why());
-  // By luck both threads of a side would share a core in one process and not in the other.
+  // The threads of a side could share a core by chance in one process and not in another.
   if (setup_.spec.device == "cpu" && runner_->size() == 1)
     leave_core_to_first_thread(runner_->pid(0));
   runner_->thaw();
@@ -122,13 +121,13 @@ double Side::device_wait_s() {
 
 bool Side::works_on(Side& beside) {
   if (setup_.spec.device == "cpu" || !is_open() || !find_task(kIdleTask)) return false;
-  constexpr int kLooks = 4;  // what ends within milliseconds is over when the other turn begins
+  constexpr int kLooks = 4;  // work of milliseconds ends before the other's turn
   const auto look = [&] { return beside.device_wait_s(); };
   const std::string found = works_while_stopped(*runner_, look, kLooks);
   if (!runner_->failed()) return false;
-  // It was ended for the work of somebody else.
+  // It was ended, but the work was another process's.
   if (found.empty()) return !open();
-  fail_with("violation", "the device works for it in the baseline's turn: " + found);
+  fail_with("violation", "the device does work for it during the baseline's turn: " + found);
   return true;
 }
 

@@ -23,7 +23,7 @@ namespace fk {
 
 namespace {
 
-// What ends a case without a verdict about numbers.
+// Ends a case without a result.
 struct CaseFailed {
   std::string why;
 };
@@ -34,7 +34,7 @@ std::string tokens_text(const std::vector<int64_t>& tokens) {
   return join(words, " ");
 }
 
-// Rows laid one after the other in the wanted shape; fails when widths or lengths do not fit.
+// Concatenates rows in the wanted shape. Fails when widths or lengths do not fit.
 Tensor stacked(const std::vector<const NamedTensor*>& parts, const Shape& want) {
   const int64_t width = want[1];
   Tensor out(DType::f32, want);
@@ -133,12 +133,12 @@ class Verifier {
   }
   int ranks() const { return static_cast<int>(options_.parallel.ranks()); }
 
-  // Small pages and chunks, and pages for one and a half of the longest requests only.
+  // Small pages and chunks, and pages for only 1.5 of the longest requests.
   Limits stress_limits() const {
     Limits limits = plain_limits();
     limits.page_size = 4;
     limits.max_batch = 1;
-    // The model's word: a draft's tree needs pages behind a request's own.
+    // The model's limit: a draft's tree needs pages behind a request's own.
     if (contains(model_->phases(), "prefill")) {
       const int64_t pages = model_->axis_limit("prefill", "P", limits);
       limits.pages = pages + pages / 2;
@@ -159,7 +159,7 @@ class Verifier {
       files.push_back({candidate->path, Trust::candidate});
       spec.policy.candidate = options_.provider;
     }
-    // What a named provider lacks the oracles run: the report lists who ran nodes.
+    // Oracles run the ops that a named provider lacks. The report lists the providers of nodes.
     if (!options_.provider.empty() && spec.policy.candidate.empty())
       spec.policy.baselines = {options_.provider};
     for (const auto& name : plugin_set_.ranked())
@@ -172,7 +172,7 @@ class Verifier {
     } catch (const Error& e) {
       throw CaseFailed{e.what()};
     }
-    // Who was asked for by name is not replaced by an oracle.
+    // An oracle must not replace a requested provider.
     for (const auto& [path, why] : report_.unusable)
       for (const auto& b : plugin_set_.baselines)
         if (b.path == path && plugin_name(b) == options_.provider)
@@ -185,7 +185,7 @@ class Verifier {
     return *info;
   }
 
-  // In memory of the host, whatever the device.
+  // Makes the weights in host memory, for any device.
   std::vector<WeightBlock> make_weights(SessionSpec spec) const {
     spec.device = "cpu";
     return make_weight_blocks(*model_, catalog_, spec, golden_.weights.string(), 0, {});
@@ -219,7 +219,7 @@ class Verifier {
     return request;
   }
 
-  // One row after the other, so that a tap belongs to one row.
+  // Runs one row after the other, so that a tap belongs to one row.
   void plain() {
     RankGroup runner(runner_options(), ranks());
     const SessionInfo info = open(runner, plain_limits());
@@ -256,7 +256,7 @@ class Verifier {
     }
   }
 
-  // All rows at once, each a prompt whose continuation is forced to be the rest of the row, so that
+  // Runs all rows at once. Each is a prompt that is forced to continue with the rest of the row. So
   // the wanted logits are those of a prefill of the whole row.
   void decoded(RankGroup& runner) {
     std::vector<Request> requests;
@@ -272,8 +272,8 @@ class Verifier {
     compare_outputs(rounds, "decoded: ");
   }
 
-  // In whatever phase; prompts are scored only, so nothing is decoded. Denoising computes the whole
-  // prompt again for each 64 rows of logits: its first pass counts.
+  // Finds a tap in any phase; prompts are only scored, so nothing is decoded. Denoising computes
+  // the prompt again for each 64 rows of logits; its first pass counts.
   std::vector<const NamedTensor*> taps(const std::vector<Round>& rounds,
                                        const std::string& name) const {
     std::vector<const NamedTensor*> parts;
@@ -296,14 +296,14 @@ class Verifier {
     }
   }
 
-  // Under the names of the rows, "decoded.logits" for "decoded: logits".
+  // File names follow the rows' names: "decoded.logits" for "decoded: logits".
   void save() const {
     std::map<std::string, TensorView> views;
     for (const auto& [name, tensor] : computed_) views.emplace(name, tensor);
     write_safetensors(options_.save / (golden_.name + ".safetensors"), views);
   }
 
-  // Rounds hold the rows as requests 1, 2, ... in whatever rounds.
+  // Compares requests 1, 2, ... with the rows, in any order of rounds.
   void compare_outputs(const std::vector<Round>& rounds, const std::string& prefix) {
     std::map<uint64_t, const RequestResult*> rows;
     for (const auto& round : rounds)
@@ -320,7 +320,7 @@ class Verifier {
             if (tensor.name == name) parts.push_back(&tensor);
       }
       for (const auto& part : logits) parts.push_back(&part);
-      // What is not an answer may be looked at inside; batched rows are not laid out like alone.
+      // A tap stands in for an output that is no answer. Batched rows have another layout.
       if (parts.empty() && prefix.empty()) parts = taps(rounds, name);
       if (parts.empty() && prefix.empty())
         report_.rows.push_back({name, false, true, 0, 0, 0, "not compared: no such output"});
@@ -354,7 +354,7 @@ class Verifier {
     computed_[name] = std::move(got);
   }
 
-  // In 16 bits two tokens may be closer than rounding, so there the tokens are shown, not judged.
+  // In 16 bits two tokens may be closer than rounding. Then tokens are shown and not judged.
   void judge_tokens(const std::string& what, const std::vector<int64_t>& got,
                     const std::vector<int64_t>& want) {
     const auto [at, unused] = std::mismatch(got.begin(), got.end(), want.begin(), want.end());
@@ -378,7 +378,7 @@ class Verifier {
       for (const size_t part : {1, 2, 3, 5}) {
         Request request =
             prompt(id++, b, std::max<int64_t>(new_tokens_, 8) / static_cast<int64_t>(part));
-        // A row may fill the context: one place is kept for a token.
+        // A row may fill the context: one place stays for a token.
         const size_t length = (request.tokens.size() + part - 1) / part;
         request.tokens.resize(std::min(length, static_cast<size_t>(context - 1)));
         const int64_t room = context - static_cast<int64_t>(request.tokens.size());
@@ -436,11 +436,11 @@ class Verifier {
   std::unique_ptr<Model> model_;
   std::vector<WeightBlock> weights_;  // by rank
   bool generates_ = false;
-  Ranking ranking_;  // as `run` has it
+  Ranking ranking_;  // as in `run`
   int64_t new_tokens_ = 0;
   double limit_ = 0;
-  std::map<std::string, Tensor> computed_;          // kept only to be saved
-  std::map<uint64_t, std::vector<int64_t>> alone_;  // tokens of the mixed requests one by one
+  std::map<std::string, Tensor> computed_;          // only for save()
+  std::map<uint64_t, std::vector<int64_t>> alone_;  // tokens of mixed requests that ran alone
 };
 
 }  // namespace

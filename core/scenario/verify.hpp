@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is a model right? Its layers, outputs and greedy tokens against those of another implementation.
+// Compares a model's layers, outputs and greedy tokens with another implementation's.
 #pragma once
 #include <filesystem>
 #include <set>
@@ -16,12 +16,12 @@ namespace fk {
 struct VerifyOptions {
   std::string device = "cpu";
   DType dtype = DType::f32;
-  std::string provider;  // empty: the ranked baselines; else a baseline or candidate
-  bool whole = false;    // oracles take whole layers
-  bool stress = false;   // mixed batches, small chunks, few pages
-  Parallel parallel;     // how the model is divided between ranks
-  int64_t decode = 0;    // also with so many tokens at the end of every row decoded one by one
-  std::filesystem::path save;  // folder for what was computed, <case>.safetensors; empty: nowhere
+  std::string provider;        // empty: the ranked baselines; else a baseline or candidate
+  bool whole = false;          // oracles take whole layers
+  bool stress = false;         // mixed batches, small chunks, few pages
+  Parallel parallel;           // division of the model between ranks
+  int64_t decode = 0;          // tokens at the end of each row to decode one by one, in another run
+  std::filesystem::path save;  // folder for the results, <case>.safetensors; empty: none
   double patience_s = 120;
 };
 
@@ -29,11 +29,11 @@ struct VerifyRow {
   std::string what;  // "hidden.0", "logits", "greedy", "decoded: logits", "stress: greedy"
   bool judged = true, ok = true;
   double rms = 0, worst = 0;  // errors as a share of the spread of the wanted values
-  double limit = 0;           // for the worst in float32, for the rms otherwise
-  std::string text;           // the pattern of an error, or the tokens
+  double limit = 0;           // for the worst in float32, else for the rms
+  std::string text;           // pattern of the error, or the tokens
 };
 
-// Who runs an op in a phase.
+// The provider of an op in a phase.
 struct VerifyOp {
   std::string phase, op, provider;
   bool operator<(const VerifyOp& o) const {
@@ -43,26 +43,26 @@ struct VerifyOp {
 
 struct VerifyReport {
   std::string name, folder, arch, device;
-  std::string error;                   // why it could not be done; empty otherwise
-  bool bad_input = false;              // the error is the folder's
+  std::string error;                   // why the comparison was impossible; empty: it was done
+  bool bad_input = false;              // the folder is at fault
   std::vector<std::string> notes;      // about the checkpoint
-  std::vector<std::string> providers;  // that ran nodes
+  std::vector<std::string> providers;  // with at least one node
   std::set<VerifyOp> ops;
-  Unusable unusable;  // baselines that could not be loaded
+  Unusable unusable;  // baselines that did not load
   std::vector<VerifyRow> rows;
   double seconds = 0;
   bool passed() const;
 };
 
-// Never throws for a bad folder or a failing provider: that is in the report.
+// Throws for neither a bad folder nor a failing provider; the report has the error.
 VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOptions& options,
                          const PluginSet& plugin_set, const Catalog& catalog);
 
-// The largest error that passes: in float32 of any element, 1e-4 of the spread; in 16 bits of the
-// root mean square. Rounding to nearest leaves a relative error of about epsilon / 4 (rms); each
-// layer rounds the stream twice and what it adds several times, so errors grow with the square root
-// of the layers; weights are rounded too. 4 epsilon sqrt(layers + 1) is 2.6 times the largest seen
-// in the reference cases, and far below what a wrong mask or scale does (more than 0.1).
+// The largest error that passes, as a share of the spread: in float32 1e-4 for each element, in 16
+// bits a limit on the root mean square. Rounding to nearest has a relative error of about epsilon /
+// 4 (rms). Each layer rounds the stream twice, and its additions several times, so errors grow with
+// the square root of the layers. Weights are rounded too. The limit 4 epsilon sqrt(layers + 1) is
+// 2.6 times the largest error in the reference cases. A wrong mask or scale has more than 0.1.
 double verify_limit(DType dtype, int64_t layers);
 
 }  // namespace fk

@@ -21,7 +21,8 @@ void keep(const RequestResult& r, Round& some) {
   kept.request.id = id;
 }
 
-// Who answers most requests rightly and one or two not at all is not found by looking at some.
+// Keeps the request that is furthest from the baseline's answer. A random sample would miss a
+// candidate with one or two wrong answers.
 void keep_furthest(const Round& round, const Round& baseline, Round& some) {
   RequestResult furthest;
   for (const auto& [id, r] : round.requests) {
@@ -54,7 +55,7 @@ class TimedRounds {
     const double start = now_seconds(), spent_before = timed_.spent_s;
     const size_t own_before = timed_.baseline.samples.total_s.size(),
                  its_before = timed_.candidate.samples.total_s.size();
-    // Each process has its share of the time, and measures one pair at least.
+    // Each process has its share of the time, and measures at least one pair.
     const double share_s = context_.time_limit_s * (context_.process + 1) / context_.processes;
     bool good = true;
     for (int64_t i = 0; i < rounds && good; ++i) {
@@ -64,7 +65,7 @@ class TimedRounds {
                (context_.processes > 1 ? ", process " + std::to_string(context_.process + 1) +
                                              " of " + std::to_string(context_.processes)
                                        : "");
-      // No two processes are asked the same.
+      // Each process gets other requests.
       const auto requests =
           make_requests(w, context_.scenario.vocab_size, context_.scenario.tensors, context_.seed,
                         context_.process * rounds + i);
@@ -81,7 +82,7 @@ class TimedRounds {
  private:
   bool pair(const std::vector<Request>& requests, bool measured, bool candidate_first) {
     if (!candidate_) return round(baseline_, timed_.baseline, requests, measured, 0);
-    // The first pair of all must start with the baseline: it gives the candidate's time limit.
+    // The first pair must start with the baseline, which gives the candidate's time limit.
     const bool swap = candidate_first && timed_.slowest_s > 0;
     const auto own = [&] { return round(baseline_, timed_.baseline, requests, measured, 0); };
     const auto its = [&] {

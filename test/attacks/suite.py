@@ -79,7 +79,7 @@ def run(command, limit, folder):
 def speed_of(report):
     """The status of an accepted plugin. Where an oracle alone has the op, that is `correct` however quick the plugin is; then what the
     race measured says whether its attack on the clock went well. On a GPU the oracle of a small case is another than the one that is raced."""
-    raced = [case["timings"][0]["ratio"]["speed"].replace(" ", "_") for case in report["cases"] if case["why"].startswith("it has no rival")]
+    raced = [case["timings"][0]["ratio"]["speed"].replace(" ", "_") for case in report["cases"] if case["why"].startswith("there is no baseline to race")]
     if report["status"] != "correct" or not raced:
         return report["status"]
     return min(raced, key=RIGHT.index)

@@ -95,7 +95,7 @@ assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_o
 verdict, code = bench(bad.parents[1] / "attacks/plugins/honest/fused_mlp.so", "--case", "smoke0", seconds="0.05")
 (case,) = verdict["cases"]
 assert code == 0 and case["baseline"] == case["oracle"] == "reference" and case["timings"], (verdict["status"], verdict["why"], case)
-assert verdict["status"] == case["status"] == "correct" and "it has no rival: no baseline but the oracle takes the case" in verdict["why"], verdict["why"]
+assert verdict["status"] == case["status"] == "correct" and "there is no baseline to race: only the oracle takes the case" in verdict["why"], verdict["why"]
 assert verdict["aggregate"]["ratio"]["value"] == 0 and verdict["aggregate"]["faster"] == 0, verdict["aggregate"]
 verdict, code = bench(good, "--case", "smoke0", seconds="0.05")
 assert verdict["cases"][0]["baseline"] == "cpu" and verdict["status"] in ("slower", "cannot_tell", "same", "faster"), (verdict["status"], verdict["why"])
@@ -130,10 +130,10 @@ def told(status, words, *asked):
 told("faster", "", ["a_slow"], ["slow"])
 case = told("faster", "", ["bad_value", "a_slow"], ["slow"])
 assert case["passed_over"][0]["name"] == "bad_value", case
-case = told("cannot_tell", "the baseline b_crash failed and might have been quicker", ["b_crash", "a_slow"], ["slow", "crashing"])
+case = told("cannot_tell", "the baseline b_crash failed and might have been faster", ["b_crash", "a_slow"], ["slow", "crashing"])
 assert case["timings"][0]["ratio"]["value"] > 1.5, case["timings"]
 # One that fails in the race itself is named, and the race is held beside the next.
-case = told("cannot_tell", "the baseline d_late failed and might have been quicker", ["d_late", "a_slow"], ["slow", "late"])
+case = told("cannot_tell", "the baseline d_late failed and might have been faster", ["d_late", "a_slow"], ["slow", "late"])
 assert [p["name"] for p in case["passed_over"]] == ["d_late"] and "SIGSEGV" in case["passed_over"][0]["why"], case["passed_over"]
 assert case["timings"][0]["ratio"]["value"] > 1.5, case["timings"]
 # What that race kept for later, the candidate may have called: there is something new for the next.

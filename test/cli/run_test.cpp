@@ -169,7 +169,7 @@ TEST_CASE("run_pin_that_cannot_be_kept_is_an_error_of_the_run") {
   }
   // For another device, and so it has none here.
   CHECK(out.code == 3);
-  CHECK_THAT(out.text, ContainsSubstring("the scenario wants the provider `cuda`"));
+  CHECK_THAT(out.text, ContainsSubstring("the scenario names the provider `cuda`"));
 }
 
 TEST_CASE("run_baselines_that_are_broken_are_named") {

@@ -94,7 +94,7 @@ TEST_CASE("room_for_a_rank_alone_divides_the_oracle") {
   CHECK(text_of(divided, "error") == "");
   CHECK(divided.code == 0);
   CHECK_THAT(text_of(divided, "room"),
-             ContainsSubstring("The oracle is divided between 2 ranks as well"));
+             ContainsSubstring("The oracle is also divided between 2 ranks"));
   const auto error = [](const SmallRun& run) {
     return run.report.at("baseline").at("correctness").at("rms_of_spread").get<double>();
   };

@@ -51,7 +51,8 @@ TEST_CASE("shadow_work_of_a_stopped_candidate_is_a_violation") {
   CAPTURE(row.dump());
   CHECK(row.at("verdict") == "violation");
   CHECK_THAT(row.at("why").get<std::string>(),
-             ContainsSubstring("the device works for it in the baseline's turn: a process beside"));
+             ContainsSubstring(
+                 "the device does work for it during the baseline's turn: a second process"));
   CHECK(row.at("workloads").empty());  // nothing is timed beside it
   CHECK(shadow.judged("right").at("verdict") == "correct");
 }

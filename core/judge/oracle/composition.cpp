@@ -20,11 +20,11 @@ std::string name_of(const CaseField& field, int64_t entry) {
   return field.slot->name + "." + std::to_string(entry);
 }
 
-// What is read and never written is an input, because plan() looks at it on the host.
+// A field that is read and never written is an input: plan() reads it on the host.
 bool is_input(const CaseField& field) { return field.slot->role == Role::in; }
 bool is_weight(const CaseField& field) { return field.slot->section == SectionId::weights; }
 
-// The axes that the constructor gives.
+// The axes that come from the constructor.
 std::map<std::string, Expr> axes_of_init(const ResolvedCase& call) {
   std::map<std::string, Expr> out;
   const auto put = [&](const std::string& axis) {
@@ -40,7 +40,7 @@ std::map<std::string, Expr> axes_of_init(const ResolvedCase& call) {
   return out;
 }
 
-// The others stay symbols, as in a model: of 4 alone nobody knows that it is B+1.
+// Other axes stay symbols, as in a model: a size of 4 does not show that it is B+1.
 Dims dims_of(Builder& builder, const ResolvedCase& call, const CaseField& field, int64_t entry) {
   const Shape& shape = field.shape_of(entry);
   if (!field.entry_shapes.empty()) return {shape.begin(), shape.end()};
@@ -53,7 +53,7 @@ Dims dims_of(Builder& builder, const ResolvedCase& call, const CaseField& field,
   return dims;
 }
 
-// One call of the op as a phase.
+// Records one call of the op as a phase.
 Graph record(const Catalog& catalog, const ResolvedCase& call) {
   const Contract& contract = *call.contract;
   Builder builder(catalog, "oracle", std::make_shared<WeightTable>());
@@ -101,7 +101,7 @@ std::unique_ptr<Lowered> lower_call(const Plugins& plugins, const std::string& p
   if (!find_expansion(op)) fail(op, "it has no expansion");
   ProviderPolicy policy;
   policy.baselines = {plugin};
-  policy.oracles.clear();  // its own ops before the expansions
+  policy.oracles.clear();  // its own ops come before expansions
   policy.device_type = device_type;
   return lower(plugins.catalog(), record(plugins.catalog(), call), plugins, policy, device_type, id,
                call.axes, nullptr);
@@ -117,7 +117,7 @@ std::unique_ptr<Lowered> lower_wide(const Plugins& plugins, const std::string& p
   return lowered;
 }
 
-// Large weights stay what they are where the dtypes of the parts do not follow from theirs.
+// Keeps large weights in their dtype, unless the dtypes of the parts follow from it.
 std::unique_ptr<Lowered> lower_exact(const Plugins& plugins, const std::string& plugin,
                                      const ResolvedCase& resolved, const Case& source,
                                      const Variant& variant, int32_t device_type, int32_t id,
@@ -131,7 +131,7 @@ std::unique_ptr<Lowered> lower_exact(const Plugins& plugins, const std::string& 
   }
 }
 
-// The program's memory and what lies in it.
+// The memory of a program, with its contents.
 class Composition {
  public:
   Composition(std::unique_ptr<Lowered> lowered, const ResolvedCase& call, const CaseValues& values,
@@ -184,7 +184,7 @@ class Composition {
     return memory_.emplace_back(device_, bytes, purpose).data();
   }
 
-  // Zeros for what is only written. `keep` is for what has to be made.
+  // The field's value, or zeros for one that is only written. `keep` owns a tensor made here.
   const Tensor& initial(const CaseField& f, int64_t entry, Tensor& keep) const {
     const auto it = values_.find(f.slot->name);
     if (it == values_.end()) return keep = Tensor(f.dtype, f.shape_of(entry));
@@ -217,7 +217,7 @@ class Composition {
   std::vector<DeviceMemory> memory_;
   SharedBlocks blocks_;
   std::shared_ptr<WeightTable> weights_;
-  PhaseProgram program_;  // ends before the memory that it uses
+  PhaseProgram program_;  // destroyed before the memory that it uses
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which reference answers to a case, and its answer.
+// Chooses the reference that answers a case, and gets its answer.
 #include <algorithm>
 
 #include "core/base/error.hpp"
@@ -14,10 +14,10 @@ namespace fk {
 
 namespace {
 
-// What one core does in double in about a second, and what is worth waiting for where there is no
-// other oracle.
+// One core's operations in double in about a second, and the most that are worth a wait when there
+// is no other oracle.
 constexpr double kCpuFlops = 1e9, kCpuFlopsMax = 2e10;
-// Cases of real sizes that a CPU takes seconds for are for GPUs.
+// Larger cases take a CPU seconds, and are left to GPUs.
 constexpr double kCaseFlopsMax = 5e9;
 constexpr int64_t kCpuBytes = int64_t{32} << 20;
 
@@ -63,7 +63,7 @@ const Provider* oracle_of(const Oracles& oracles, int32_t device_type, const Res
     why = "no reference provider implements " + resolved.contract->op;
     return nullptr;
   }
-  // On the CPU there is no other, so time is what it takes.
+  // On the CPU there is no other oracle, so its time is accepted.
   if (flops > kCpuFlopsMax && device_type == FK_CUDA) {
     why = "the case is too large for the reference on the CPU";
     return nullptr;
@@ -86,7 +86,7 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
       return {};
     }
   }
-  // Large weights stay what they are where the oracle takes that.
+  // Large weights keep their dtype if the oracle takes it.
   const bool on_device = reference.op->claims->device_type != FK_CPU;
   const auto cpu = open_device("cpu");
   Device& device = on_device ? *options.device : *cpu;

@@ -30,7 +30,7 @@ Case recorded_from(const std::string& text) {
   return out;
 }
 
-// The last folder and op are kept: their cases are asked for one after the other.
+// Keeps the last folder and op, because cases of one op follow each other.
 const std::vector<Case>& recorded_cases(const std::string& folder, const std::string& op,
                                         const Catalog& catalog) {
   static std::string known;
@@ -122,7 +122,7 @@ std::string case_hash(const Contract& contract, const PosedCase& posed) {
   const Variant& variant = posed.variant;
   Json dtypes = Json::object(), contents = Json::object();
   for (const auto& [field, dtype] : variant.dtypes) dtypes[field] = name(dtype);
-  // Another routing than the recorded one leaves some of them out.
+  // A new routing drops the recorded routing's contents.
   for (const auto& [field, names] : source.content_names)
     if (source.contents && source.contents->count(field)) contents[field] = names;
   const Json all = {{"op", contract.op},

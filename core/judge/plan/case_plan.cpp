@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char *kSmall = "smoke", *kNoRows = "no rows";
 
-// The case as its variant has it.
+// Applies the variant to the case.
 Case varied(PosedCase& posed) {
   for (const auto& [axis, size] : posed.variant.axes) posed.source.axes[axis] = size;
   for (const auto& [field, dtype] : posed.variant.dtypes) posed.source.dtypes[field] = dtype;
@@ -76,7 +76,7 @@ class CasePlan {
   }
 
  private:
-  // A question may have come over the server's socket, and not from this program's options.
+  // The server's socket may bring a request that no option parser has checked.
   void check_policy() const {
     for (const auto& family : o_.families) family_of(family, "--family");
     check_seconds(o_.seconds);
@@ -85,7 +85,7 @@ class CasePlan {
   }
   std::string size() const { return captured_ ? "captured" : o_.size; }
 
-  // Cases that somebody has named or recorded are all judged; so are small ones and range cases.
+  // False for named and recorded cases, small cases and range cases: all of those are judged.
   bool is_default() const {
     return !o_.thorough && !captured_ && o_.cases.empty() && size() != kSmall &&
            size() != kRangeSize;
@@ -112,14 +112,14 @@ class CasePlan {
     return posed(entry, contract, source);
   }
 
-  // Memory of a GPU that processes share has no gaps; `check` has these cases there.
+  // Memory shared between processes has no gaps on a GPU. `check` covers these cases there.
   bool is_too_far(const Contract& contract, const Case& source) const {
     return on_gpu() && source.size == kRangeSize && has_gaps(resolve(contract, source, {}));
   }
 
-  // Judged by their values alone, before anything long begins. What a field does shows in small
-  // cases (test/numerics sees to it), an index in too few bits in range cases. They are called by
-  // as many ranks as the others are, or by as few as may be.
+  // Adds small and range cases, which come before long ones and are judged by values only. Small
+  // cases show the effect of each field (test/numerics checks it); range cases show an index of too
+  // few bits. They have the other cases' number of ranks, or the smallest number.
   void beside(const Contract& contract) {
     const auto ranks = ranks_of(contract, contract.cases, kSmall);
     std::set<int> called = {ranks.empty() ? 1 : ranks[0]};
@@ -177,7 +177,7 @@ class CasePlan {
     return entry;
   }
 
-  // Uniform first, because others are beside it.
+  // The uniform routing comes first, because others are compared with it.
   void routings(const Contract& contract, const Case& source) {
     if (!has_routing(contract) || (!captured_ && o_.skew <= 0))
       return variants(contract, source, "", 0);
@@ -210,12 +210,13 @@ class CasePlan {
       entry.extra = true;
       out_.push_back(posed(entry, contract, source));
     }
-    // Recorded contents are those of the recorded rows.
+    // Recorded contents fit only the recorded rows.
     if (!o_.cases.empty() || captured_ || (!routing.empty() && skew != 1)) return;
     entry.extra = entry.after = entry.row.beside = true;
     std::vector<std::string> others = hidden_variants(contract, source);
     for (auto& name : width_variants(contract, source)) others.push_back(std::move(name));
-    if (size() == kSmall) others.emplace_back(kNoRows);  // beside larger ones it is a smaller case
+    // with larger ones, it comes as a smaller case
+    if (size() == kSmall) others.emplace_back(kNoRows);
     for (const auto& name : others) {
       entry.asked.variant = entry.row.variant = name;
       if (is_hidden(name) || std::count(known_.begin(), known_.end(), name))
@@ -237,7 +238,7 @@ class CasePlan {
     std::set<std::string> all(known_.begin(), known_.end());
     return {all.begin(), all.end()};
   }
-  // One that every case has as it is written is no variant of any.
+  // A dtype of every case as written is no variant.
   static bool dtype_named(const std::string& name) {
     return name == "f32" || name == "bf16" || name == "f16";
   }
@@ -247,12 +248,12 @@ class CasePlan {
   std::optional<Captured> captured_;
   std::vector<CasePlanEntry> out_, after_;
   std::vector<std::string> names_, known_;
-  DefaultCases chosen_;  // of the op at hand
+  DefaultCases chosen_;  // of the current op
 };
 
 std::string case_of(const CaseVerdict& row) { return row.op + ", " + row.case_name; }
 
-// Of which an op has one; what is drawn of rows is counted by itself.
+// Key of a variant that is judged once per op. Rows are counted separately.
 std::string once_of(const CaseVerdict& row) {
   return row.op + ", " + (width_of(row.variant).empty() ? row.variant : "width");
 }
@@ -303,7 +304,7 @@ bool cannot_talk(CaseVerdict& row, const std::string& device) {
   return true;
 }
 
-// Nothing that a long case shows is needed before the short one is mended.
+// A long case is not needed before the short one is mended.
 void leave_for_failure(CaseVerdict& row, bool hidden) {
   row.status = Status::unused;
   row.left_out = !hidden;
@@ -377,7 +378,7 @@ void settle(std::vector<CaseVerdict>& rows) {
                     other.status != Status::refused;
            });
   });
-  // It may be made for larger cases, of which it was not asked.
+  // A plugin that was asked only for small cases may refuse them, being made for large ones.
   for (CaseVerdict& row : rows)
     if (row.status == Status::refused && row.next.empty() &&
         std::ranges::any_of(

@@ -14,22 +14,21 @@ namespace fk {
 
 namespace {
 
-// Measured with the default cases of rms_norm and linear on two cores of a CPU, and of silu_and_mul
+// Measured with the default cases of rms_norm and linear on two CPU cores, and of silu_and_mul
 // beside an H200 with 16 cores (docs/verdict.md). Bytes are those of all tensors of a call.
 struct Rates {
   double bytes_s, flops_s;
-  double op_s;     // for the cases of an op
-  double range_s;  // and for its range cases
+  double op_s;     // budget of an op's cases
+  double range_s;  // budget of its range cases
 };
 constexpr Rates kCpu{0.2e9, 1e9, 1.5, 2}, kGpu{1e9, 5e11, 2.5, 0.5};
 
-constexpr double kContentSeconds = 0.4;  // for one content of a case
-constexpr double kFormSeconds = 1.5;     // for a case whose form no other has
+constexpr double kContentSeconds = 0.4;  // per content of a case
+constexpr double kFormSeconds = 1.5;     // for the only case of its form
 constexpr double kCheapSeconds = 2e-3;
-// A case run makes three contents at least and 64 at most (case_inputs.cpp). To call and
-// compare them takes as long again.
+// A case run makes 3 to 64 contents (case_inputs.cpp). Calls and comparisons take equally long.
 constexpr double kLeastContents = 3, kMostContents = 64, kCalled = 2;
-// One content of a range case, with its process and mutants: measured with all of them.
+// One content of a range case, with its process and mutants: measured over all of them.
 constexpr double kRangeCalled = 4;
 
 double case_run_seconds(double content_s) {
@@ -37,7 +36,7 @@ double case_run_seconds(double content_s) {
                             std::max(kDefaultAnswerSeconds, kLeastContents * content_s));
 }
 
-// The form of a case is all but its sizes: ranks, dtypes and optional fields.
+// The form of a case: ranks, dtypes and optional fields, but no sizes.
 std::string form_of(const Contract& contract, const Case& source) {
   std::string out = join(source.with, " ");
   for (const auto& [field, dtype] : source.dtypes)
@@ -47,7 +46,7 @@ std::string form_of(const Contract& contract, const Case& source) {
   return out;
 }
 
-using Priced = std::vector<std::pair<double, const Case*>>;  // seconds of a content, ascending
+using Priced = std::vector<std::pair<double, const Case*>>;  // seconds per content, ascending
 Priced by_seconds(const Contract& contract, const std::vector<const Case*>& cases, bool gpu) {
   Priced all;
   for (const Case* source : cases)

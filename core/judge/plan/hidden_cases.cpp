@@ -25,7 +25,7 @@ struct Part {
 };
 constexpr Part kParts[] = {
     {kHiddenFields, "fields"}, {kHiddenSwitches, "switches"}, {kHiddenValues, "values"}};
-constexpr int64_t kRowsOfWidths = 1024;  // at most
+constexpr int64_t kRowsOfWidths = 1024;  // upper limit
 constexpr int kAll = kHiddenFields | kHiddenSwitches | kHiddenValues | kHiddenPadded;
 
 std::string name_of_kind(int parts) {
@@ -38,7 +38,8 @@ std::string name_of_kind(int parts) {
          (parts & kHiddenPadded ? ", padded" : "");
 }
 
-// Of several one surely, and three in four of the others: what one does may hide another.
+// Erases some of several values: keeps one surely, and each other one with probability 3/4. One
+// change may hide another.
 template <class Value>
 void leave_some(uint64_t draw, std::map<std::string, Value>& all) {
   if (!draw || all.empty()) return;
@@ -47,8 +48,8 @@ void leave_some(uint64_t draw, std::map<std::string, Value>& all) {
   std::erase_if(all, [&](const auto&) { return sure-- != 0 && random.uniform() >= 0.75; });
 }
 
-// Of numbers of init the largest one that a small case has, or the smallest where that is the
-// case's own: sizes and switches would make another case of it.
+// Other numbers for init: the largest of a small case, or the smallest if the largest is the case's
+// own. Sizes and switches are excluded, because they would make another case.
 std::map<std::string, std::string> other_values(const Contract& contract, const Case& source,
                                                 uint64_t draw) {
   std::map<std::string, std::string> out;
@@ -72,7 +73,7 @@ std::map<std::string, std::string> other_values(const Contract& contract, const 
   return out;
 }
 
-// Booleans, choices, and whole numbers below 1 of which there is nothing, as of a window.
+// Switches: booleans, choices, and integers with a default below 1, which means none (a window).
 bool is_switch(const Slot& slot) {
   if (slot.kind == SlotKind::integer)
     return slot.axis.empty() && slot.has_default && slot.default_value.i < 1;
@@ -84,8 +85,8 @@ struct Switched {
   const Case* from = nullptr;
 };
 
-// Of switches another position that a small case has, if that case has no optional fields that this
-// one lacks, which may go with it.
+// Other positions of switches from small cases. Such a case may have no optional field that this
+// one lacks, because the two may belong together.
 std::map<std::string, Switched> other_switches(const Contract& contract, const Case& source,
                                                uint64_t draw) {
   std::map<int, std::map<int64_t, const Case*>> others;  // by slot and value
@@ -114,14 +115,13 @@ std::map<std::string, Switched> other_switches(const Contract& contract, const C
   return out;
 }
 
-// Scales go with numbers of eight bits.
+// True for dtypes of eight bits or fewer, which come with scales.
 bool has_narrow(const Contract& contract, const Case& source) {
   return std::ranges::any_of(resolve(contract, source, {}).fields,
                              [](const auto& f) { return f.present && bytes(f.dtype) < 2; });
 }
 
-// Optional fields go with a size where every case without them has none of it, as of shared
-// experts.
+// True when each case without the field has no such size, as with shared experts.
 bool goes_with_size(const Contract& contract, const std::string& field) {
   bool missing = false, sized = false;
   for (const Case& c : contract.cases) {
@@ -136,8 +136,8 @@ bool goes_with_size(const Contract& contract, const std::string& field) {
   return missing && !sized;
 }
 
-// Which optional fields small cases have together, other than this one; those that go with sizes
-// are its own.
+// Other combinations of optional fields that small cases have. Fields that go with sizes stay as
+// they are.
 std::vector<std::vector<std::string>> other_fields(const Contract& contract, const Case& source) {
   std::set<std::set<std::string>> known = {{source.with.begin(), source.with.end()}};
   std::vector<std::vector<std::string>> out;
@@ -159,14 +159,14 @@ std::vector<std::vector<std::string>> other_fields(const Contract& contract, con
   return out;
 }
 
-using Contents = std::map<std::string, std::string>;  // by field, as generators
+using Contents = std::map<std::string, std::string>;  // field, generator
 
 Case with_contents(Case source, const Contents& contents) {
   for (const auto& [name, text] : contents) source.values[name] = text;
   return source;
 }
 
-// Whether contents of whole numbers can be made in these sizes.
+// True when integer contents can be generated for these sizes.
 bool can_be_made(const Contract& contract, const Case& source) {
   try {
     const ResolvedCase all = resolve(contract, source, {});
@@ -180,11 +180,11 @@ bool can_be_made(const Contract& contract, const Case& source) {
   }
 }
 
-// Contents that a small case has of what the source leaves to the contract: ids that are skipped,
-// ties, rows that are asked something else. How large a sink is goes with the width of a head, and
-// above level 1 other numbers go with sizes: whole ones that can be made, and choices of a few.
-// There every field has those of some small case, so that none is left out; else they are one
-// case's.
+// Generators of a small case for fields where the source uses the contract's: skipped ids, ties,
+// other requests of rows. A sink's size belongs to the width of a head and stays. Above level 1
+// other values belong to sizes; only integers that can be generated and choices are taken. There
+// each field takes any small case's generator, so that none is left out; at level 1 all come from
+// one case.
 Contents other_contents(const Contract& contract, const Case& source, uint64_t draw) {
   std::vector<Contents> sets;
   const bool layer = contract.level > 1;
@@ -219,7 +219,7 @@ Contents other_contents(const Contract& contract, const Case& source, uint64_t d
   return sets[draw % sets.size()];
 }
 
-// Of other_fields() those with which as much can be switched as without.
+// Sets of other_fields() that allow as many switches as without them.
 std::vector<std::vector<std::string>> switched_fields(const Contract& contract,
                                                       const Case& source) {
   const size_t all = other_switches(contract, source, 0).size();
@@ -233,8 +233,8 @@ std::vector<std::vector<std::string>> switched_fields(const Contract& contract,
   return out;
 }
 
-// Whole numbers that are the same everywhere in a large case, as lengths are for the sake of its
-// time, become what they are elsewhere.
+// Large cases have constant integers, such as lengths, to save time. These get the contract's
+// generators again.
 void release_numbers(const Contract& contract, Case& source) {
   std::erase_if(source.values, [&](const auto& made) {
     const Slot* slot = contract.find(made.first);
@@ -243,7 +243,7 @@ void release_numbers(const Contract& contract, Case& source) {
   });
 }
 
-// `most`: more are drawn as so many are.
+// `most` limits the rows: a larger number is drawn as if it were this.
 Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) {
   Variant out;
   const double share = Random(draw).uniform();
@@ -258,8 +258,8 @@ Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) 
   return out;
 }
 
-// Requests of equal lengths are for who asks for them: of ragged ones (`cu(T)` of B requests) there
-// are fewer tokens by less than a request has.
+// Ragged requests in place of equal lengths: for `cu(T)` of B requests, the last one is shorter, so
+// that there are fewer tokens.
 void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Variant& out) {
   for (const auto& slot : contract.section(SectionId::forward)) {
     if (!slot.values.starts_with("cu(") || !slot.list.empty() || slot.shape.size() != 1) continue;
@@ -276,8 +276,8 @@ void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Va
   }
 }
 
-// Between twice the mean and what no routing reaches, where every token has the busiest expert:
-// whoever has room for half more than the mean is right on all that is uniform.
+// Between twice the mean and a load beyond any routing, where every token has the busiest expert.
+// Room for half more than the mean is enough for uniform routing only.
 double drawn_skew(uint64_t draw) { return std::exp2(1 + 4.5 * Random(draw ^ 0x5e).uniform()); }
 
 bool has_rows(const Case& source) {
@@ -312,7 +312,7 @@ std::vector<std::string> hidden_variants(const Contract& contract, const Case& s
   if (!other_switches(contract, source, 0).empty()) may |= kHiddenSwitches;
   if (!other_values(contract, source, 0).empty()) may |= kHiddenValues;
   if (std::ranges::any_of(forward, [](const Slot& s) { return s.strided; })) may |= kHiddenPadded;
-  // Some switches are there with fields alone.
+  // Some switches need fields.
   constexpr int kBoth = kHiddenFields | kHiddenSwitches;
   const bool both = !switched_fields(contract, source).empty();
   std::vector<std::string> out;
@@ -338,8 +338,8 @@ uint64_t hidden_order(const Secret& secret, const std::string& op, const std::st
 }
 
 PosedCase pose_hidden(const AskedCase& asked, const Contract& contract, Case source) {
-  // A width is all that is other then, so that it is what is wrong, and of few rows, so that it
-  // takes no time.
+  // A width variant changes only the width, so that a failure shows its cause. It has few rows, to
+  // save time.
   const std::string width = width_of(asked.variant);
   const int parts = width.empty() ? hidden_parts(asked.variant).value() : 0;
   PosedCase out;
@@ -354,7 +354,7 @@ PosedCase pose_hidden(const AskedCase& asked, const Contract& contract, Case sou
     source.with = fields.at(asked.draw / 2 % fields.size());
   }
   if (parts & kHiddenSwitches) {
-    // With the contents that it was written with.
+    // The switch takes the contents of its case along.
     for (const auto& [name, other] : other_switches(contract, source, asked.draw)) {
       source.init[name] = other.to;
       for (const auto& [field, made] : other.from->values) source.values[field] = made;
@@ -369,7 +369,7 @@ PosedCase pose_hidden(const AskedCase& asked, const Contract& contract, Case sou
     source = with_skew(contract, source, drawn_skew(asked.draw));
   release_numbers(contract, source);
   out.variant.name = asked.variant;
-  // Caches lie beside each other or in each other, as in some models.
+  // Caches are neighbours or interleaved, as in some models.
   const Slot* cache = contract.find("v_cache");
   const bool pair = cache && cache->strided && (asked.draw >> 40 & 1);
   if (parts & kHiddenPadded)

@@ -30,7 +30,7 @@ Sizes sizes_of(const Contract& contract, const Case& source) {
   return out;
 }
 
-// Numbers of a few bits are packed and have scales for blocks, which other numbers do not care for.
+// Dtypes of a few bits: these are packed, with scales per block, and restrict widths.
 std::map<std::string, DType> narrow(const Case& source) {
   std::map<std::string, DType> out;
   for (const auto& [field, type] : source.dtypes)
@@ -40,8 +40,8 @@ std::map<std::string, DType> narrow(const Case& source) {
 
 bool is_multiple(int64_t a, int64_t b) { return b > 0 && a > 0 && a % b == 0; }
 
-// What a width is in all cases, odd or a multiple, and to the other sizes: alone to one or to two
-// of them, and together with one of them to another.
+// Relations of a width in all cases: parity, and order and divisibility beside the other sizes. It
+// is compared with one or two of them, and together with one of them with another.
 class Laws {
  public:
   Laws(const Contract& contract, const Case& source, const std::string& width) {
@@ -80,7 +80,7 @@ class Laws {
     int64_t width;
     std::vector<int64_t> others;  // the first is 1
   };
-  // width * others[with] beside others[a] * others[b].
+  // Compares width * others[with] with others[a] * others[b].
   struct Law {
     enum class Kind { most, least, multiple, divisor } kind;
     size_t with, a, b;
@@ -121,8 +121,8 @@ class Laws {
   std::vector<Law> laws_;
 };
 
-// From `first` downwards by `step`, and round about, the first that `laws` allow above half of the
-// case's own width.
+// The first allowed width, in steps downwards from `first` and round again, between half of the
+// case's width and the width.
 std::optional<int64_t> allowed(const Laws& laws, int64_t own, int64_t first, int64_t step) {
   const int64_t least = own / 2 / step + 1, most = (own - 1) / step, all = most - least + 1;
   for (int64_t i = 0; i < all; ++i) {
@@ -132,7 +132,7 @@ std::optional<int64_t> allowed(const Laws& laws, int64_t own, int64_t first, int
   return std::nullopt;
 }
 
-// Numbers in the contents that are written for the case's sizes: ids, and how large a sink is.
+// True for contents whose numbers fit the case's sizes: ids, and sinks.
 bool is_tied(const Contract& contract, const Case& source) {
   return std::ranges::any_of(source.values, [&](const auto& made) {
     const Slot& slot = contract.at(made.first);
@@ -157,14 +157,14 @@ std::string width_of(const std::string& variant) {
   return variant.starts_with(kAnother) ? variant.substr(kAnother.size()) : "";
 }
 
-// Half of them as it comes, so that ends fill no block; the others, as models have them, multiples
-// of a power of two, for which there may be code of its own.
+// Half of the draws take any width, so that ends fill no block. The others take multiples of a
+// power of two, as models do, which may have code of their own.
 std::optional<int64_t> draw_width(const Contract& contract, const Case& source,
                                   const std::string& width, uint64_t draw) {
-  constexpr int64_t kMost = 7;  // of its exponent
+  constexpr int64_t kMost = 7;  // of the exponent
   const Laws laws(contract, source, width);
   const int64_t own = sizes_of(contract, source).at(width);
-  Random random(seed_of("width", draw));  // rows are drawn of it as well
+  Random random(seed_of("width", draw));  // rows come from the same draw
   const int64_t exponent = std::max<int64_t>(0, random.integer(-kMost, kMost + 1));
   for (int64_t step = int64_t{1} << exponent; step > 0 && own > 1; step /= 2)
     if (const auto found = allowed(laws, own, random.integer(own / 2, own), step)) return found;

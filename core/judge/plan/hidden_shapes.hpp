@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The widths of an op, which its constructor is told (hidden size, heads, channels), are in its
-// contract as the sizes are: a kernel may take them all and be right for those of the cases alone.
-// So of every op one case is called once more with one of them drawn by the secret: more than half
-// of the case's own and less than it, as no case has it. Nobody writes down which widths go
-// together; what is true of all cases (a multiple, a divisor, an order) has to be true of the drawn
-// one.
+// Hidden widths. The constructor's widths (hidden size, heads, channels) are public in the
+// contract: a kernel may take all widths and be right for those only. So one case of each op is
+// called again with one width drawn by the secret: between half of the case's width and the width,
+// and in no case. No file says which widths belong together. A relation that holds in all cases
+// (multiple, divisor, order) must hold for the new width too.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -15,15 +14,15 @@
 
 namespace fk {
 
-// Names of variants, one for each integer of init of which there is another width; which of them
-// is called is drawn as well, and who refuses one is asked for the next. None where ranks call the
-// op together, and above L1, where widths go with each other in ways that cases do not show.
+// One variant per integer of init that can have another width. The secret chooses the variant;
+// after a refusal the next one is asked. Empty where ranks call the op together, and above L1,
+// where cases do not show all relations of widths.
 std::vector<std::string> width_variants(const Contract& contract, const Case& source);
 
-// The integer of init that such a variant draws; empty: it is another variant.
+// The integer of init that the variant changes; empty: another kind of variant.
 std::string width_of(const std::string& variant);
 
-// Nothing where no other one fits.
+// Nothing when no other width fits.
 std::optional<int64_t> draw_width(const Contract& contract, const Case& source,
                                   const std::string& width, uint64_t draw);
 

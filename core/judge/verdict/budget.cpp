@@ -9,7 +9,7 @@
 namespace fk {
 
 namespace {
-constexpr int64_t kKeptShare = 16;  // one part in so many of the free memory stays free
+constexpr int64_t kKeptShare = 16;  // one part of this number of free memory stays free
 }
 
 Budget::Budget(double seconds, std::optional<int64_t> memory)

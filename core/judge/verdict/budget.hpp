@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one verdict may take as a whole, whatever its cases are.
+// Limits of a whole verdict, over all of its cases.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,11 +12,11 @@ namespace fk {
 
 class Budget {
  public:
-  Budget() = default;  // without end
-  // From now on; 0: without end. So many bytes have to stay free; without a number it is a share of
-  // those that are free now.
+  Budget() = default;  // without limits
+  // `seconds` from now on; 0: no limit. `memory` bytes must stay free; default: a share of the
+  // memory that is free now.
   explicit Budget(double seconds, std::optional<int64_t> memory = {});
-  // Error when the time is spent, or when hardly any of the memory is left that was free at first.
+  // Error when the time is over, or when hardly any of the memory that was free at first is left.
   void need() const;
 
  private:
@@ -24,7 +24,7 @@ class Budget {
   int64_t memory_ = 0;
 };
 
-// Says of all cases about which nothing is said yet that they were not reached.
+// Marks all cases without a result as not reached.
 void name_unreached(std::vector<CaseVerdict>& cases, const std::string& why);
 
 }  // namespace fk

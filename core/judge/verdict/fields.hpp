@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a verdict, once: a visitor is called with key, member and meaning of each. What
-// writes, reads and describes the JSON are three visitors (json.cpp). A field may be added
-// at any time; none changes its meaning or goes without a new number in kVerdictSchema.
+// The fields of a verdict, defined once: a visitor gets each field's key, member and meaning. Three
+// visitors write, read and describe the JSON (json.cpp). Fields may be added at any time. A removed
+// field, or a new meaning, needs a new number in kVerdictSchema.
 #pragma once
 #include "core/judge/verdict/verdict.hpp"
 
@@ -105,8 +105,7 @@ void fields(Visitor& v, TimingRow& t) {
   v("baseline", t.baseline, "the baseline's, in the same race");
   v("ratio", t.ratio, "of the candidate over the baseline");
   v("calls_per_sample", t.calls_per_sample,
-    "calls that a sample of the candidate is the mean of; on a device one of the baseline is about "
-    "as long");
+    "calls per sample of the candidate; on a device a baseline's sample takes about the same time");
   v("settled", t.settled,
     "false: the time budget ended the race before the noise was small enough");
   v("host_bound", t.host_bound,
@@ -125,20 +124,16 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("case", c.case_name, "the case");
   v("size", c.size, "of the case: smoke, ci, full, range or captured");
   v("beside", c.beside,
-    "true: beside what was asked for. It is not timed; its values are judged, because it has what "
-    "larger cases leave at its default, an index beyond 16 bits, or rows that nobody could "
-    "foresee");
+    "true: a smaller case than requested, judged by values and not timed. It covers options that "
+    "larger cases leave at defaults, an index beyond 16 bits, or hidden rows");
   v("left_out", c.left_out,
-    "true: a default verdict leaves it out for the sake of time, and `why` says what it would "
-    "take; "
-    "--thorough judges it");
+    "true: a default verdict skips it to save time. `why` has its cost; --thorough judges it");
   v("variant", c.variant,
     "a variant of the case, named as by `check`, or with hidden rows; empty: as it is written");
   v("sizes", c.sizes, "axes, constructor values, and dtypes other than the first allowed");
   v("ranks", c.ranks, "how many processes call it together; 1: the op has no communicator");
   v("routing", c.routing,
-    "where calls are told the experts of tokens: uniform, skewed or captured; empty: the case's "
-    "own");
+    "routing for ops with expert ids: uniform, skewed or captured; empty: the case's own");
   v("skew", c.skew, "the busiest expert's load over the mean; 0: no routing");
   v("captured", c.captured,
     "from which run the case was recorded, and with which weights; empty: the contract's");
@@ -153,9 +148,7 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("oracle", c.oracle, "the plugin with the expected values; empty: none");
   v("baseline", c.baseline, "the plugin that it raced; empty: none");
   v("contract_hash", c.contract_hash, "SHA-256 of the op's contract, the file");
-  v("case_hash", c.case_hash,
-    "SHA-256 of the case's content, whatever its name and the seed: the same case has the same "
-    "one");
+  v("case_hash", c.case_hash, "SHA-256 of the case's content, without its name and the seed");
   v("errors", c.errors, "of the worst output of the worst call; null: not compared");
   v("families", c.families, "kinds of inputs that were tried");
   v("nulls", c.nulls, "known wrong answers that tested the comparison");
@@ -178,7 +171,7 @@ void fields(Visitor& v, Aggregate& a) {
   v("not_judged", a.not_judged, "untestable, unjudged, or the host's fault");
   v("left_out", a.left_out, "cases that a default verdict leaves out; not in `cases`");
   v("beside", a.beside,
-    "cases whose values alone were judged, too; not in `cases`, but in `failed` where they did");
+    "smaller cases judged by values; not in `cases`, but in `failed` if they failed");
 }
 
 template <class Visitor>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A verdict as JSON, both ways, and the JSON Schema of it: three visitors of fields.hpp.
+// A verdict as JSON, to and from it, and its JSON Schema: three visitors of fields.hpp.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -67,7 +67,7 @@ class Reader {
 
   template <class T>
   void operator()(const char* key, T& value, const char*) {
-    // Another version of the host may know a field more or less; what is there must be sound.
+    // Another version of the host may have other fields; known ones must be valid.
     const auto found = json_.find(key);
     if (found != json_.end()) read(*found, value, where_ + "." + key);
   }

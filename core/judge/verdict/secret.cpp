@@ -24,7 +24,7 @@ std::span<const uint8_t> unsigned_bytes(const std::string& text) {
 Secret Secret::draw() {
   Secret out;
   out.bytes_.resize(kBytes);
-  // Up to 256 bytes come whole once the generator is seeded.
+  // Requests of up to 256 bytes are filled whole once the generator is seeded.
   while (::getrandom(out.bytes_.data(), kBytes, 0) != static_cast<ssize_t>(kBytes))
     if (errno != EINTR) fail("seeds", "the kernel gives no random numbers: " + errno_text());
   return out;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the seeds of a verdict come from: one secret of 256 bits, drawn for it alone. Its SHA-256
-// is the commitment, made before the first call; the secret itself is told after the verdict, so
-// that anybody can see that the seeds were not chosen to fit, and repeat them. A seed is derived
-// from the secret and what it is for.
+// The source of a verdict's seeds: one secret of 256 bits, drawn for this verdict. Its SHA-256 is
+// the commitment, made before the first call. The secret is published after the verdict: anyone can
+// check that the seeds were not chosen to fit, and repeat them. A seed is derived from the secret
+// and its purpose.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ class Secret {
 
   std::string hex() const;
   std::string commitment() const;  // SHA-256 of the 32 bytes, in hex
-  // The first eight bytes, big-endian, of SHA-256(secret | purpose). `purpose` is for instance
-  // "rms_norm/mixtral-decode/inputs/3": no two uses share one.
+  // The first eight bytes, big-endian, of SHA-256(secret | purpose). No two uses share a purpose.
+  // Example: "rms_norm/mixtral-decode/inputs/3".
   uint64_t seed(std::string_view purpose) const;
 
  private:

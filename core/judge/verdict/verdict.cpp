@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBand = 0.01;  // as in RaceOptions
 
-// Exit codes: 0 all is well, 1 the candidate failed, 3 nothing is said about it.
+// Exit codes: 0 success, 1 the candidate failed, 3 no answer about it.
 constexpr std::array kStatuses = {
     StatusInfo{Status::compile_error, "compile_error", 1, "the sources do not compile",
                "Mend the compiler's first error; `fk-host build` prints it alone."},
@@ -21,48 +21,45 @@ constexpr std::array kStatuses = {
                "Link with the flags of `fk-host build`, or mend the named rule."},
     StatusInfo{Status::load, "load", 1, "the file does not load, or was built for other contracts",
                "Build it again with this host's headers; `fk-host show OP` prints the contract."},
-    StatusInfo{
-        Status::cheating, "cheating", 1, "the evidence has no honest explanation",
-        "Read the evidence; each call must compute its own outputs from its own inputs, on the "
-        "stream that it was given."},
-    StatusInfo{
-        Status::impossible, "impossible", 1,
-        "the time is below the device's minimum for the bytes and operations",
-        "Look for work that is skipped, done before the clock starts or after it stops, or on "
-        "another stream."},
+    StatusInfo{Status::cheating, "cheating", 1, "the evidence has no honest explanation",
+               "Read the evidence. Each call must compute its outputs from its own inputs, on "
+               "ctx->stream."},
+    StatusInfo{Status::impossible, "impossible", 1,
+               "the time is below the device's minimum for the bytes and operations",
+               "Look for skipped work, for work before or after the timed interval, and for work "
+               "on another stream."},
     StatusInfo{Status::illegal_access, "illegal_access", 1,
                "the call touched memory that it does not own",
                "Check indices at the ends of the named tensor, tails of tiles first; on a GPU run "
                "compute-sanitizer on the case."},
     StatusInfo{Status::crashed, "crashed", 1, "the process died or an exception left the plugin",
-               "Start at the topmost function of the trace that is yours; functions have names "
-               "where it was not stripped."},
+               "Start at your topmost function in the trace. Functions have names unless the file "
+               "is stripped."},
     StatusInfo{Status::hang, "hang", 1, "no sign of life for --patience seconds",
-               "Look for a loop or a barrier that does not end for this shape, and for a wait on "
-               "something that no other thread gives."},
-    StatusInfo{
-        Status::memory, "memory", 1, "the plugin took more memory than its limit",
-        "Ask for scratch in supports() (need.scratch) instead of allocating in calls, and free "
-        "in destroy() what create() takes."},
+               "Look for a loop or barrier that never ends for this shape, and for a wait without "
+               "a matching signal."},
+    StatusInfo{Status::memory, "memory", 1, "the plugin took more memory than its limit",
+               "Ask for scratch in supports() (need.scratch) in place of allocations. Free "
+               "create()'s memory in destroy()."},
     StatusInfo{Status::violation, "violation", 1, "a rule of the ABI was broken",
                "docs/abi.md explains the ABI; `fk-host check` tries its rules with variants."},
     StatusInfo{Status::wrong, "wrong", 1, "errors are larger than rounding explains",
-               "The pattern says where: rows or columns at an end are tails, a factor is a scale; "
-               "begin with the smallest failing case (--case)."},
+               "Begin with the smallest failing case (--case). In the pattern, rows or columns at "
+               "an end point to a tail, and a factor to a scale."},
     StatusInfo{Status::nondeterministic, "nondeterministic", 1,
                "two calls with equal inputs gave different outputs; the plugin claims equal bits",
-               "Look for atomics on floats, missing barriers and memory that is read before it is "
-               "written, or drop the claim."},
+               "Look for atomics on floats, missing barriers, and reads of unwritten memory. Or "
+               "drop the claim."},
     StatusInfo{Status::graph_unsafe, "graph_unsafe", 1,
                "a captured call gives another result than an eager call",
-               "Read nothing on the host and allocate nothing in forward, and keep what changes "
-               "between replays in tensors; or drop the claim of capture."},
+               "In forward(), read no host data, allocate nothing, and keep values that change "
+               "between replays in tensors. Or drop the claim."},
     StatusInfo{Status::environment, "environment", 3,
                "the host, the oracle or the baseline failed; the candidate was not judged",
                "Mend the named failure and run again. The candidate is not at fault."},
-    StatusInfo{Status::slower, "slower", 0, "right, and slower than the baseline",
-               "Compare the share of the roofline and the launches with the baseline's: the larger "
-               "gap is where the time goes."},
+    StatusInfo{
+        Status::slower, "slower", 0, "right, and slower than the baseline",
+        "Compare roofline share and launches with the baseline's. The larger gap costs the time."},
     StatusInfo{Status::cannot_tell, "cannot_tell", 0, "right, and noise hides the difference",
                "The interval contains 1. Use more time (--seconds) or a quieter machine."},
     StatusInfo{Status::same, "same", 0, "right, and within 1 % of the baseline",
@@ -70,8 +67,8 @@ constexpr std::array kStatuses = {
     StatusInfo{Status::faster, "faster", 0, "right, and faster than the baseline",
                "Run it in a whole model next: `fk-host run SCENARIO`."},
     StatusInfo{Status::correct, "correct", 0, "right; its time was not compared",
-               "`why` says why: it has no rival but the oracle, its time would mean nothing, or "
-               "timing was not asked for."},
+               "`why` has the reason: no baseline but the oracle, a meaningless time, or no timing "
+               "requested."},
     StatusInfo{Status::untestable, "untestable", 3,
                "a known wrong answer passes this case's comparison, so a pass means nothing",
                "Change the case: its inputs or its tolerance. The candidate is not at fault."},
@@ -87,49 +84,44 @@ struct RuleNext {
 };
 
 constexpr const char* kTaken =
-    "supports() has taken this case: let it refuse there, with the reason, or make the function "
-    "work that is named.";
+    "supports() took this case. Refuse it there with a reason, or mend the named function.";
 constexpr std::array kRules = {
     RuleNext{"supports",
-             "supports() answers alike whenever it is asked, reads no tensor, and asks "
-             "for memory that exists."},
+             "supports() must give the same answer each time, read no tensor data, and ask for 0 "
+             "to 2^46 bytes."},
     RuleNext{"create", kTaken},
     RuleNext{"prepare", kTaken},
-    RuleNext{
-        "plan",
-        "plan() works for all that supports() takes, and for all equal instances: what forward() "
-        "needs of it is in the blob."},
+    RuleNext{"plan",
+             "plan() must work for every case that supports() takes, and for all equal instances. "
+             "Put all of its results into the blob."},
     RuleNext{"forward", kTaken},
     RuleNext{"input", "The tensor is an input. Write to outputs and scratch alone."},
     RuleNext{"frame",
              "The arguments of forward() belong to the host. Copy a struct before you change it."},
     RuleNext{"footprint",
-             "Of this field only what the contract names may be written: look at the "
-             "index, and at rows with gaps between them."},
+             "Write only the elements that the contract names. Check the index, and rows with gaps "
+             "between them."},
     RuleNext{"unwritten",
-             "Elements keep what was there before: look at the tail that does not fill "
-             "a vector or tile, at an early return, and write all for every shape."},
+             "Elements keep their old content. Check the tail that fills no vector or tile, and "
+             "early returns. Write all elements for every shape."},
     RuleNext{"scratch",
              "The content of scratch is undefined when a call begins. Write before you read."},
     RuleNext{"packed", "Write packed memory in prepare() alone, from init and weights alone."},
     RuleNext{"batch_invariant",
-             "A row's bits depend on the other rows: sum in the same order "
-             "whatever the batch is, or drop the claim."},
+             "A row's bits depend on other rows. Sum in the same order for every batch, or drop "
+             "the claim."},
     RuleNext{"state",
              "Leave the process and the thread as they were: modes, handlers, environment, "
              "directory, descriptors, current device."},
     RuleNext{"leak",
-             "Give back in destroy() what create() and prepare() take, and take nothing in "
-             "forward()."},
+             "Free in destroy() all memory of create() and prepare(). Take none in forward()."},
     RuleNext{"threads", "Threads must be idle when forward() returns. Wait for them in forward()."},
     RuleNext{"thread", "A call may come from any thread: keep nothing in thread_local."},
     RuleNext{"instances",
-             "Instances run beside each other: keep what changes in the instance or in "
-             "its persistent memory, and not in static variables."},
+             "Instances run at the same time. Keep changing state in the instance or in persistent "
+             "memory, not in static variables."},
     RuleNext{"reset", "reset() must restore all state that calls keep, as after prepare()."},
-    RuleNext{"stream",
-             "Everything is enqueued on the stream of ctx, and nothing goes on elsewhere "
-             "after it."},
+    RuleNext{"stream", "Enqueue all work on ctx->stream, and join every other stream to it."},
     RuleNext{"waits", "forward() only enqueues: no synchronisation, no allocation, no release."},
     RuleNext{"replicated",
              "All ranks must have the same bits: add up in the order of the ranks on "
@@ -147,7 +139,7 @@ std::string count_text(int count, const char* what) {
   return count ? std::to_string(count) + " " + what : std::string();
 }
 
-// "of 5 cases 3 faster, 1 same, 1 not compared"
+// Example: "of 5 cases 3 faster, 1 same, 1 not compared".
 std::string why_of(const Aggregate& a) {
   std::string list;
   const int compared = a.faster + a.same + a.slower + a.cannot_tell;
@@ -163,14 +155,14 @@ std::string why_of(const Aggregate& a) {
   return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
 }
 
-// "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)"
+// Examples: "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)".
 std::string named(const CaseVerdict& c) {
   return c.case_name + (c.beside ? " of " + c.size + " cases" : "") +
          (c.variant.empty() ? "" : ", " + c.variant) +
          (c.sizes.empty() ? "" : " (" + c.sizes + ")");
 }
 
-// "; right: smoke0 (T=5 size=32)": which sizes fail says why where only some do.
+// Example: "; right: smoke0 (T=5 size=32)". If only some sizes fail, they point to the cause.
 std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
   constexpr int kMost = 3;
   if (!is_failure(failed.status)) return "";
@@ -182,9 +174,9 @@ std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
   return right > kMost ? out + " and " + std::to_string(right - kMost) + " more" : out;
 }
 
-// Which status the whole has, and the case that speaks for it; null where the aggregate does.
+// The status of the whole, and the case with that status; null: it follows from the aggregate.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
-  // Of what was not asked for only that it fails is of interest.
+  // A case that was not asked for counts only if it fails.
   const auto rank = [](const CaseVerdict& c) {
     return c.left_out || (c.beside && is_right(c.status)) ? static_cast<int>(Status::unused) + 1
                                                           : static_cast<int>(c.status);
@@ -241,13 +233,13 @@ bool is_failure(Status status) { return status < Status::environment; }
 
 namespace {
 
-// Sums over cases, in logarithms. Errors of different cases are independent, so their squares add
-// up. A penalty is the same one in all cases: nothing makes it less.
+// Sums over cases, of logarithms. Errors of different cases are independent, so their squares add
+// up. A penalty is the same in all cases, so the mean does not reduce it.
 struct Sum {
   double values = 0, squares = 0, penalties = 0;
   void add(const Ratio& r) {
     const double value = std::log(r.value);
-    // What was measured lies in the middle of its interval; what speaks against it is below.
+    // The measured value is the middle of its interval; penalties lower the lower end.
     const double error = std::log(r.high) - value;
     values += value;
     squares += error * error;
@@ -291,8 +283,8 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
     ++timed;
   }
   if (!timed) return out;
-  // Where nobody could tell, nobody has looked at what speaks against it. Many such cases are not
-  // faster together; the lower end is at most as if they were equal.
+  // `cannot tell` cases have no penalties. Many of them together are not faster: the lower end is
+  // at most that of equal times.
   out.ratio.value = std::exp(all.values / timed);
   out.ratio.low = std::exp(std::min(all.low(), told.low()) / timed);
   out.ratio.high = std::exp(all.high() / timed);
@@ -324,7 +316,7 @@ void conclude(Verdict& verdict) {
 
 namespace {
 
-// Of what was written as JSON, whose numbers read back as they were. NaN is like NaN.
+// Compares numbers after a round trip through JSON. NaN equals NaN.
 bool same_number(double a, double b) {
   constexpr double kRounding = 1e-6;
   return std::abs(a - b) <= kRounding * std::abs(b) || (std::isnan(a) && std::isnan(b));
@@ -349,7 +341,7 @@ std::string contradiction(const Verdict& verdict) {
     const std::string of_case = c.op + ", case " + named(c) + ": " + says(c.status);
     if (c.timings.empty()) return of_case + ", without a time";
     const Ratio& r = c.timings.front().ratio;
-    // Of a single block nothing is told, whatever its interval is.
+    // A single block decides nothing, whatever its interval is.
     const Speed told = r.speed == Speed::unknown ? r.speed : speed_of(r.low, r.high, kBand);
     if (told != r.speed || status_of(told) != c.status)
       return of_case + ", which its interval does not say";

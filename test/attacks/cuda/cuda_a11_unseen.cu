@@ -2,7 +2,7 @@
 // A11: the same again and again, with the function that waits for the whole device replaced in the host's table of imports, so that
 // it is not waited for; in whole models, too, the other side has half of the device left
 //
-// Stopped by: a process beside it waits for its turn on the device while this one is stopped
+// Stopped by: a second process waits for its turn on the device while this one is stopped
 //
 // verdict: cheating
 //

@@ -2,7 +2,7 @@
 // A6: the same, with the function that waits for the whole device replaced in the host's table of
 // imports
 //
-// Stopped by: a process beside it waits for its turn on the device while this one is stopped
+// Stopped by: a second process waits for its turn on the device while this one is stopped
 //
 // verdict: cheating hang
 //

@@ -77,7 +77,7 @@ TEST_CASE("ranking_by_sizes_that_says_nothing_is_refused_with_the_place") {
     return ranking_refused("cuda:0 " + mutant);
   };
   CHECK_THAT(refused("[[a], [b]]"), ContainsSubstring("f1.yaml:3") &&
-                                        ContainsSubstring("behind providers for every call"));
+                                        ContainsSubstring("comes after a list without `where`"));
   CHECK_THAT(refused("[{where: {T: {at_leest: 2}}, providers: [a]}]"),
              ContainsSubstring("f2.yaml:3") && ContainsSubstring("at_least"));
   CHECK_THAT(refused("[{where: {T: {}}, providers: [a]}]"), ContainsSubstring("no bound of `T`"));
