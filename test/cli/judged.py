@@ -278,7 +278,7 @@ assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], ver
 verdict, _ = bench(good, "--captured", captured, "--profile", env=profiled)  # nothing was timed, so of the first row, which is a small case
 assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], verdict["profile"]
 refused("has no cases of gelu", "cpu", "--captured", captured, "--op", "gelu")
-refused("not told which experts", "cpu", "--routing", "skewed", "--op", "gelu")
+refused("have no expert ids", "cpu", "--routing", "skewed", "--op", "gelu")
 
 # Where a size has no cases nothing is called, and nothing is said.
 text = contract.read_text()

@@ -92,5 +92,5 @@ TEST_CASE("counted_outputs_that_make_no_sense_are_refused") {
   refused("shape: [K, I], dtype: [i32], count: counts", "shape: [I], dtype: [i32]",
           "the leading axes of `pairs`");
   refused("shape: [I], dtype: [f32], count: counts, order: any", one, "rows of floats");
-  refused("shape: [I], dtype: [i32], order: any", one, "only rows that are counted");
+  refused("shape: [I], dtype: [i32], order: any", one, "only an output with `count` may have an order");
 }

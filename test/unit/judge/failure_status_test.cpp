@@ -62,14 +62,14 @@ TEST_CASE("blame_of_words_knows_the_limits_of_the_sandbox") {
     Status status;
   };
   const Row rows[] = {
-      {"forward: std::bad_alloc", "how the size is computed", Status::memory},
-      {"prepare: std::bad_array_new_length", "how the size is computed", Status::memory},
-      {"create: mmap: Cannot allocate memory", "how the size is computed", Status::memory},
+      {"forward: std::bad_alloc", "Check the computed size", Status::memory},
+      {"prepare: std::bad_array_new_length", "Check the computed size", Status::memory},
+      {"create: mmap: Cannot allocate memory", "Check the computed size", Status::memory},
       {"forward: open: Too many open files", "256 descriptors", Status::violation},
       {"forward: Resource temporarily unavailable", "threads", Status::violation},
       {"create: fopen: Permission denied", "opens no files", Status::violation},
-      {"forward: socket: Operation not permitted", "computes", Status::violation},
-      {"forward: clone3: Function not implemented", "computes", Status::violation},
+      {"forward: socket: Operation not permitted", "The sandbox refuses the call", Status::violation},
+      {"forward: clone3: Function not implemented", "The sandbox refuses the call", Status::violation},
       {"forward: tile size 7", "", Status::violation}};
   for (const Row& one : rows) {
     INFO(one.words);

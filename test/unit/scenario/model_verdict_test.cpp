@@ -94,10 +94,10 @@ TEST_CASE("answers that are all alike tell nothing") {
   };
   CHECK(told(round_with(0, 2)).empty());
   CHECK(told(scaled(1e-3F, 100)).empty());  // what differs is little, and is what is judged
-  CHECK_THAT(told(scaled(0, 0)), ContainsSubstring("zeros would be right"));
-  CHECK_THAT(told(scaled(0, 3)), ContainsSubstring("3 everywhere would be right"));
+  CHECK_THAT(told(scaled(0, 0)), ContainsSubstring("zeros would pass"));
+  CHECK_THAT(told(scaled(0, 3)), ContainsSubstring("3 everywhere would pass"));
   // A baseline that is as far off as zeros are.
-  CHECK_THAT(told(round_with(0, 2), 2), ContainsSubstring("zeros would be right"));
+  CHECK_THAT(told(round_with(0, 2), 2), ContainsSubstring("zeros would pass"));
 }
 
 TEST_CASE("model_verdict_nan_and_gaps_are_wrong") {

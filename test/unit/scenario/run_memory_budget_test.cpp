@@ -43,7 +43,7 @@ TEST_CASE("run_room_of_mixtral_is_more_than_one_80_gb_device") {
   const auto divided = two.room(4096).oracle(k80, k80);
   CHECK_FALSE(divided.too_large);
   CHECK(divided.divided);
-  CHECK_THAT(divided.note, ContainsSubstring("divided between 2 ranks as well"));
+  CHECK_THAT(divided.note, ContainsSubstring("also divided between 2 ranks"));
   // Where one device has room for the whole, nothing is divided that need not be.
   CHECK_FALSE(two.room(4096).oracle(k141, k141).divided);
   // Two ranks on one device are the whole again.
