@@ -160,12 +160,12 @@ attack() { # NAME OPTIONS...
 part_attacks() { attack attacks --serve; }
 part_captured() {
   local kept="$parts/captured" bad=0
-  timeout -k 10 60 "$host" capture mixtral --profile tiny --requests 2 --device cuda:0 --out "$kept" >"$out/captured.log" 2>&1 || bad=1
+  timeout -k 10 60 "$host" record mixtral --profile tiny --requests 2 --device cuda:0 --out "$kept" >"$out/captured.log" 2>&1 || bad=1
   tail -1 "$out/captured.log" | sed "s#$parts#OUT#"
-  check captured cuda --captured "$kept" --device cuda:0 --quick || bad=1
-  timeout -k 10 60 "$host" bench moe_align --captured "$kept" --device cuda:0 --seconds 0.05 --json "$parts/bench-captured.json" >/dev/null || bad=1
+  check captured cuda --recorded "$kept" --device cuda:0 --quick || bad=1
+  timeout -k 10 60 "$host" bench moe_align --recorded "$kept" --device cuda:0 --seconds 0.05 --json "$parts/bench-captured.json" >/dev/null || bad=1
   summarize "$parts/bench-captured.json" || bad=1
-  timeout -k 10 60 "$host" bench cuda --op rms_norm --op topk_softmax --captured "$kept" --device cuda:0 --no-store --seconds 0.05 --json "$parts/judged-captured.json" >/dev/null || bad=1
+  timeout -k 10 60 "$host" bench cuda --op rms_norm --op topk_softmax --recorded "$kept" --device cuda:0 --no-store --seconds 0.05 --json "$parts/judged-captured.json" >/dev/null || bad=1
   summarize "$parts/judged-captured.json" || bad=1
   return $bad
 }

@@ -109,7 +109,7 @@ Captured Captured::open(const std::filesystem::path& folder, const Catalog& cata
   const auto path = folder / kCaptureIndex;
   if (!std::filesystem::exists(path))
     fail(folder.string(), std::string("there is no ") + kCaptureIndex,
-         "a folder that fk-host capture has made");
+         "a folder that fk-host record has made");
   const Config index = Config::load(path);
   Captured out;
   out.where_ = path.string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads cases that were recorded from a run (docs/capture.md). The index is untrusted: every name,
+// Reads cases that were recorded from a run (docs/record.md). The index is untrusted: every name,
 // shape and hash is checked before a kernel gets any of it.
 #pragma once
 #include <filesystem>

@@ -477,7 +477,7 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--patience", a->patience_s, patience).positive();
   app.add_option("--budget", a->budget_s, "seconds for a whole verdict; 0: no end");
   app.add_option("--case", a->options.cases, "only these");
-  app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");
+  app.add_option("--recorded,--captured", a->captured, "cases of this folder (fk-host record)");
   app.add_option("--routing", a->routing,
                  "load of experts for ops with expert ids: uniform, skewed (as published) or "
                  "skewed:RATIO. Skewed rows are shown beside uniform ones");

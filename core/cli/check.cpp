@@ -383,8 +383,8 @@ std::function<int()> add_check(const Options& app) {
       "16 bits");
   app.add_option("--case", a->options.only_cases, "only this one (may be repeated)")
       .one_at_a_time();
-  app.add_option("--captured", a->captured,
-                 "cases of this folder, in place of the contract's (fk-host capture)");
+  app.add_option("--recorded,--captured", a->captured,
+                 "cases of this folder, in place of the contract's (fk-host record)");
   app.add_option("--ranks", a->ranks, "only cases with this number of ranks").positive();
   app.add_flag("--quick", a->options.quick,
                "cases as written, without variants of layout and inputs; bf16 if the plugin "

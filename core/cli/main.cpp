@@ -29,7 +29,7 @@ int refuse(const std::string& text, int code) {
 }
 
 // CLI11 would name neither the word nor similar ones.
-std::string unknown_verb(int argc, char** argv, const std::vector<Verb>& known) {
+std::string unknown_verb(int argc, const char* const* argv, const std::vector<Verb>& known) {
   if (argc < 2 || argv[1][0] == '-') return {};
   std::vector<std::string> names;
   for (const auto& verb : known) {
@@ -40,10 +40,14 @@ std::string unknown_verb(int argc, char** argv, const std::vector<Verb>& known) 
       .what();
 }
 
-int main_of(int argc, char** argv) {
+int main_of(int argc, char** given) {
   std::signal(SIGPIPE, SIG_IGN);  // `fk-host list | head` ends by a failed write, not by a signal
   std::signal(SIGXFSZ, SIG_IGN);  // also for a file beyond `ulimit -f`
   const auto known = verbs();
+  std::vector<const char*> words(given, given + argc);
+  for (const auto& verb : known)
+    if (argc >= 2 && verb.alias == words[1]) words[1] = verb.name.c_str();
+  const char* const* argv = words.data();
   // A worker's streams belong to its plugins too. The controller prints a worker's messages.
   const bool runner = std::any_of(known.begin(), known.end(), [&](const Verb& verb) {
     return verb.help.empty() && argc >= 2 && verb.name == argv[1];
@@ -82,8 +86,8 @@ std::vector<Verb> verbs() {
 }
 
 VerbRegistration::VerbRegistration(const char* name, const char* help,
-                                   std::function<int()> (*add)(const Options&)) {
-  registered().push_back({name, help, add});
+                                   std::function<int()> (*add)(const Options&), const char* alias) {
+  registered().push_back({.name = name, .help = help, .add = add, .alias = alias});
 }
 
 }  // namespace fk

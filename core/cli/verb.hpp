@@ -20,17 +20,19 @@ struct Verb {
   // function best holds the options' storage in a shared_ptr. It returns an ExitCode. Its fk::Error
   // is printed to stderr and ends with code 2.
   std::function<int()> (*add)(const Options& app) = nullptr;
+  std::string alias = {};  // an older name, which the help does not list; empty: none
 };
 
 // Ordered by name.
 std::vector<Verb> verbs();
 
 struct VerbRegistration {
-  VerbRegistration(const char* name, const char* help, std::function<int()> (*add)(const Options&));
+  VerbRegistration(const char* name, const char* help, std::function<int()> (*add)(const Options&),
+                   const char* alias = "");
 };
 
 }  // namespace fk
 
-// At file scope: FK_VERB(run, "run a scenario", add);
-#define FK_VERB(name, help, add) \
-  static const ::fk::VerbRegistration fk_verb_##name(#name, help, add)
+// At file scope: FK_VERB(run, "run a scenario", add), and behind `add` perhaps an older name.
+#define FK_VERB(name, help, ...) \
+  static const ::fk::VerbRegistration fk_verb_##name(#name, help, __VA_ARGS__)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records the real inputs of a running model's nodes. Calls with equal constructor, shapes, dtypes
-// and integers are one case with a count. Tensors are stored once per content. docs/capture.md has
+// and integers are one case with a count. Tensors are stored once per content. docs/record.md has
 // the rules and the output format.
 #pragma once
 #include <map>

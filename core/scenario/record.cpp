@@ -55,10 +55,10 @@ class Spool {
   int fd_ = -1;
 };
 
-class CaptureRun {
+class RecordingRun {
  public:
-  CaptureRun(const Scenario& scenario, const CaptureOptions& options, const Catalog& catalog,
-             const PluginSet& plugin_set)
+  RecordingRun(const Scenario& scenario, const RecordingOptions& options, const Catalog& catalog,
+               const PluginSet& plugin_set)
       : scenario_(scenario),
         options_(options),
         catalog_(catalog),
@@ -245,7 +245,7 @@ class CaptureRun {
   }
 
   const Scenario& scenario_;
-  const CaptureOptions& options_;
+  const RecordingOptions& options_;
   const Catalog& catalog_;
   const PluginSet& plugin_set_;
   std::unique_ptr<Model> model_;
@@ -257,8 +257,8 @@ class CaptureRun {
 
 }  // namespace
 
-Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
-                      const Catalog& catalog, const PluginSet& plugin_set) {
+Json record_scenario(const Scenario& scenario, const RecordingOptions& options,
+                     const Catalog& catalog, const PluginSet& plugin_set) {
   std::vector<std::string> known;
   for (const auto& w : scenario.workloads) known.push_back(w.name);
   need_known(options.workloads, known, "--workload", "workload");
@@ -268,7 +268,7 @@ Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
     fail(scenario.arch, why);
   need_communicator(parallel.ranks(), options.device);
   try {
-    return CaptureRun(scenario, options, catalog, plugin_set).run();
+    return RecordingRun(scenario, options, catalog, plugin_set).run();
   } catch (const Json::exception&) {
     fail("the baseline", "a malformed answer to what was recorded");
   } catch (const fs::filesystem_error& error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records real inputs from a whole model. The baseline runs a scenario's workloads once, and its
-// nodes' inputs are written to a folder as cases. docs/capture.md describes the files.
+// nodes' inputs are written to a folder as cases. docs/record.md describes the files.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace fk {
 
-struct CaptureOptions {
+struct RecordingOptions {
   RecordOptions record;
   std::string device = "cpu";
   std::vector<std::string> workloads;  // empty: all of the scenario's
@@ -25,7 +25,7 @@ struct CaptureOptions {
 
 // Returns the index, as written to the folder. Error for bad input, or when the baseline fails;
 // then the folder has no index.
-Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
+Json record_scenario(const Scenario& scenario, const RecordingOptions& options,
                       const Catalog& catalog, const PluginSet& plugin_set);
 
 }  // namespace fk

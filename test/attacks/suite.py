@@ -92,7 +92,7 @@ def judge(options, file, item, folder):
                "--patience", "5", "--json", str(out)]
     if item["captured"]:
         command += ["--captured", str(pathlib.Path(folder) / "captured")]
-        run([options.host, "capture", item["captured"], "--profile", "tiny", "--requests", "2", "--op", item["op"], "--device", options.device, "--out", command[-1]], 60, folder)
+        run([options.host, "record", item["captured"], "--profile", "tiny", "--requests", "2", "--op", item["op"], "--device", options.device, "--out", command[-1]], 60, folder)
     status, said = run(command, 60, folder)
     if not out.exists():
         return "none", "", f"the judge ended with {status}: {said[-300:]}"

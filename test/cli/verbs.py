@@ -55,6 +55,11 @@ rows = json.loads(run(["list", "plugins", "--json"], 0))["rows"]
 assert any(row["plugin"] == "reference" and "linear" in row["ops"] and row["path"].endswith(".so") for row in rows)
 rows = json.loads(run(["list", "models", "--map", "--json"], 0))["rows"]
 assert {"model": "mixtral", "phase": "decode", "level": 2, "op": "moe_block", "calls": 32} in rows
+# An older name of a verb, or of an option, works too, and the help does not list the verb's.
+assert run(["capture", "--help"], 0) == run(["record", "--help"], 0, "fk-host record [OPTIONS] SCENARIO")
+run(["--help"], 0, absent=["\n  capture "])
+for option in ("--recorded", "--captured"):
+    run(["check", "cpu", option, work], 2, "there is no capture.json")
 run(["graph", "mixtral"], 0, "digraph", "moe_grouped_gemm\\nmodel.layers.0.block_sparse_moe", "\\ncpu",
     absent=["not asked"])
 run(["graph", "mixtral", "--level", "2"], 0, "moe_block\\nmodel.layers.1.block_sparse_moe\\nexpanded",

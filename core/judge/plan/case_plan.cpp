@@ -59,7 +59,7 @@ class CasePlan {
         fail("--case", "there is no " + size() + " case `" + name + "`",
              did_you_mean(name, names_));
     if (captured_ && names_.empty())
-      fail("--captured", o_.captured + " has no cases of " + join(ops, ", "),
+      fail("--recorded", o_.captured + " has no cases of " + join(ops, ", "),
            "it has " + join(captured_->ops(), ", "));
     if (o_.skew > 0 && !routed)
       fail("--routing", "calls of " + join(ops, ", ") + " have no expert ids as input");

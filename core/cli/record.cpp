@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host capture SCENARIO: records inputs of a whole model's nodes as cases for check and bench.
+// fk-host record SCENARIO: records inputs of a whole model's nodes as cases for check and bench.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -26,10 +26,10 @@
 namespace fk {
 namespace {
 
-struct CaptureArguments {
+struct RecordArguments {
   std::string scenario, profile, weights, json, out;
   std::vector<std::string> pins;
-  CaptureOptions options;
+  RecordingOptions options;
   Parallel parallel;
   uint64_t seed = 0;
   double gib = 1;
@@ -78,7 +78,7 @@ void print(const Json& index, const std::string& folder) {
               human_bytes(index.at("bytes").get<int64_t>()).c_str(), folder.c_str());
 }
 
-int run(CaptureArguments a) {
+int run(RecordArguments a) {
   if (a.options.device.empty()) {
     a.options.device = "cpu";
     for (const auto& device : device_names())
@@ -92,7 +92,7 @@ int run(CaptureArguments a) {
   const auto files = scenario_files(find_scenario(a.scenario));
   if (files.size() != 1)
     fail(a.scenario, "it is a list of scenarios",
-         "capture one of them: " + files[0].stem().string());
+         "record one of them: " + files[0].stem().string());
   check_parallel(a.parallel);
   Scenario scenario = load_scenario(files.front(), a.profile);
   set_parallel(scenario.limits, a.parallel);
@@ -109,7 +109,7 @@ int run(CaptureArguments a) {
                       DeviceLock::Use::computes);
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
-  const Json index = capture_scenario(scenario, a.options, catalog, plugin_set);
+  const Json index = record_scenario(scenario, a.options, catalog, plugin_set);
   progress.clear();
   if (a.as_json)
     print_json(index, a.json);
@@ -118,8 +118,8 @@ int run(CaptureArguments a) {
   return kExitOk;
 }
 
-std::function<int()> add_capture(const Options& app) {
-  auto a = std::make_shared<CaptureArguments>();
+std::function<int()> add_record(const Options& app) {
+  auto a = std::make_shared<RecordArguments>();
   a->options.device.clear();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
   app.add_option("--op", a->options.record.ops, "only this op (may be repeated)").one_at_a_time();
@@ -149,7 +149,7 @@ std::function<int()> add_capture(const Options& app) {
   };
 }
 
-FK_VERB(capture, "record real inputs of ops from a whole model", add_capture);
+FK_VERB(record, "record real inputs of ops from a whole model", add_record, "capture");
 
 }  // namespace
 }  // namespace fk
