@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words. Run by the tests."""
+"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English. Run by the tests."""
 import pathlib, re, shutil, subprocess, sys
+
+import english
 
 root = pathlib.Path(__file__).resolve().parent.parent
 order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "cli"]
@@ -107,5 +109,6 @@ for folder, content in folders.items():
     if len(content) > 50:
         complain(folder, f"{len(content)} files, at most 50")
 check_pairs()
+problems += english.complaints()
 print("\n".join(problems) if problems else f"{len(files)} files are tidy")
 sys.exit(bool(problems))
