@@ -80,7 +80,8 @@ def follow(page, build, tree):
     work = pathlib.Path(tempfile.mkdtemp()).resolve()
     lay_out(work, build, tree)
     env = dict(os.environ, PATH=f"{work}/bin:{os.environ['PATH']}", FK_CACHE=str(work / "cache"), FK_DATA=str(work / "data"),
-               FK_CANDIDATES=str(work / "candidates"), NO_COLOR="1")
+               FK_CANDIDATES=str(work / "candidates"), NO_COLOR="1",
+               CUDA_VISIBLE_DEVICES="")  # pages show a machine without a GPU
     # A compiler's cache knows the sources again in another folder.
     env.update(CCACHE_BASEDIR=str(work), CCACHE_NOHASHDIR="1")
     for name in ("FK_HOME", "FK_PLUGIN_PATH", "FK_REGISTRY_PATH"):
