@@ -12,6 +12,7 @@ root = pathlib.Path(__file__).resolve().parent.parent
 ceilings = pathlib.Path(__file__).with_name("english_ceilings.json")
 words_max = 25
 opening = re.compile(r"(Of|Who|What|Whether)\b")
+ends = re.compile(r"(?<=[.!?])(?<!\.\.)(?<!e\.g\.)(?<!i\.e\.)[)\"*]* +(?=[\w`*(])")
 # An older word, and the field's word for the same thing. Words with another common meaning are missing.
 older = {
     "referee": "check, judge, scenario or measure", "courtroom": "judge pool", "docket": "case plan", "examiner": "oracle server",
@@ -47,7 +48,7 @@ def comments(text):
     for number, line in enumerate(text.split("\n"), 1):
         found = re.match(r'((?:[^"/]|"(?:\\.|[^"\\])*"|/(?!/))*)//+ ?(.*)', line)
         alone = found and not found[1].strip()
-        if not found or not found[2].strip() or "SPDX-License" in line or found[2].startswith("  "):
+        if not found or not found[2].strip() or "SPDX-License" in line or "   " in found[2].strip() or found[2].startswith("  "):
             joined = False
         elif alone and joined:
             parts[-1][1].append(found[2])
@@ -62,7 +63,7 @@ def findings(path):
     for number, part in markdown(text) if path.suffix == ".md" else comments(text):
         part = re.sub(r"\[([^]]*)\](\([^)]*\)|\[[^]]*\])", r"\1", part)
         spoken = re.sub(r"`[^`]*`", "`x`", part)
-        for sentence in re.split(r"(?<=[.!?])[)\"*]* +(?=[A-Z0-9`*(])", spoken):
+        for sentence in ends.split(spoken):
             sentence = sentence.lstrip("*( ")
             if opening.match(sentence):
                 yield Finding(number, "opening", sentence)
