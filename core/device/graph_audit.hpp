@@ -7,7 +7,6 @@
 // parallel. It may hold no allocation, callback, wait for an outsider, or inner graph. A forked and
 // joined stream is visible only by parallel work: work that alternates between two streams gives
 // the same nodes and edges as work on one, and costs as much.
-// same nodes and edges as work on one, and costs as much.
 #pragma once
 #include <cstdint>
 #include <string>
