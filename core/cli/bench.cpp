@@ -271,7 +271,7 @@ std::vector<std::string> choose_ops(const BenchArguments& a, const Catalog& cata
   need_known(a.options.cases, cases, "--case", a.options.size + " case");
   const auto routed = [&](const auto& op) { return has_routing(catalog.at(op)); };
   if (a.options.skew > 0 && std::none_of(ops.begin(), ops.end(), routed))
-    fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
+    fail("--routing", "calls of " + join(ops, ", ") + " have no expert ids as input");
   return ops;
 }
 
