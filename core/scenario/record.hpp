@@ -26,6 +26,6 @@ struct RecordingOptions {
 // Returns the index, as written to the folder. Error for bad input, or when the baseline fails;
 // then the folder has no index.
 Json record_scenario(const Scenario& scenario, const RecordingOptions& options,
-                      const Catalog& catalog, const PluginSet& plugin_set);
+                     const Catalog& catalog, const PluginSet& plugin_set);
 
 }  // namespace fk
