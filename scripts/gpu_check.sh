@@ -66,7 +66,7 @@ host=$build/fk-host gpus="$(nvidia-smi -L | wc -l)"
 [[ -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus="$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)"
 if [[ -z $built ]]; then
   { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
-    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
+    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_device_suite_cuda fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
     { tail -40 "$out/build.log"; echo "the build failed" | tee "$summary"; exit 3; }
 fi
 {
@@ -103,7 +103,7 @@ all_of() { # its arguments are commands, side by side
 }
 
 part_tests() {
-  "$build/test/gpu/fk_gpu_tests" >"$out/tests.log" 2>&1
+  { "$build/test/gpu/fk_gpu_tests" && FK_SUITE_DEVICE=cuda:0 "$build/test/backend/fk_device_suite_cuda"; } >"$out/tests.log" 2>&1
   local status=$?
   sed '/^$/d' "$out/tests.log" | tail -1
   return $status
