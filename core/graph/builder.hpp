@@ -105,7 +105,7 @@ class Builder {
 
 const Arg* find_arg(const Args& args, const std::string& name);  // null if there is none
 // The axes that the tensors among the arguments have under a letter of the contract.
-std::map<std::string, Expr> axes_of(const Graph& graph, const Contract& contract, const Args& args);
+std::map<std::string, Expr> axes_of(const Builder& b, const Contract& contract, const Args& args);
 
 // The arguments of a recorded L2 or L3 call, as its expansion sees them.
 class Region {

@@ -144,13 +144,13 @@ const Arg* find_arg(const Args& args, const std::string& name) {
   return nullptr;
 }
 
-Bound axes_of(const Graph& graph, const Contract& contract, const Args& args) {
+Bound axes_of(const Builder& b, const Contract& contract, const Args& args) {
   Bound axes;
   for (const auto& arg : args) {
     const auto* value = std::get_if<Value>(&arg.value);
     const Slot* slot = contract.find(arg.name);
     if (!value || !*value || !slot || !slot->list.empty()) continue;
-    const Dims& given = graph.info(*value).shape;
+    const Dims& given = b.shape(*value);
     for (size_t i = 0; i < slot->shape.size() && i < given.size(); ++i)
       if (slot->shape[i].is_symbol()) axes.try_emplace(slot->shape[i].text(), given[i]);
   }
@@ -159,12 +159,12 @@ Bound axes_of(const Graph& graph, const Contract& contract, const Args& args) {
 
 Outputs Region::call(Builder& b, const std::string& op, const std::string& path, Args args) const {
   const Contract& part = b.catalog().at(op);
-  const Bound sizes = axes_of(*graph_, part, args);
+  const Bound sizes = axes_of(b, part, args);
   for (const auto id : {SectionId::init, SectionId::weights, SectionId::forward}) {
     for (const auto& slot : part.section(id)) {
       const Slot* mine = call_->contract->find(id, slot.name);
-      if (!mine || mine->kind != slot.kind || find_arg(args, slot.name) || size_of(slot, sizes))
-        continue;
+      if (!mine || mine->kind != slot.kind || find_arg(args, slot.name)) continue;
+      if (slot.required() && size_of(slot, sizes)) continue;
       if (slot.is_tensor() && slot.role != Role::out && mine->list.empty()) {
         args.emplace_back(slot.name, (*this)[slot.name]);
       } else if (id == SectionId::forward && !slot.is_tensor()) {
@@ -173,7 +173,7 @@ Outputs Region::call(Builder& b, const std::string& op, const std::string& path,
         args.emplace_back(slot.name, number(slot.name));
       } else if (slot.kind == SlotKind::choice) {
         args.emplace_back(slot.name, choice(slot.name));
-      } else if (slot.kind == SlotKind::integer || slot.kind == SlotKind::boolean) {
+      } else if (slot.kind != SlotKind::ints && !slot.is_tensor()) {
         args.emplace_back(slot.name, integer(slot.name));
       }
     }
@@ -193,7 +193,7 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
   call.contract = &contract;
   call.path = path;
   Bound axes;
-  read_init(where, args, axes_of(graph_, contract, args), call, axes);
+  read_init(where, args, axes_of(*this, contract, args), call, axes);
 
   const auto check = [&](const Slot& slot, Value v, Bound& bound) {
     const ValueInfo& info = graph_.info(v);

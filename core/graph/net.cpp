@@ -114,7 +114,7 @@ void Net::complete(const Contract& contract, Args& args, Bound& sizes) const {
   };
   const auto bind_tensors = [&] {
     // Of an axis that ranks divide, a tensor may have this rank's part.
-    for (const auto& [letter, size] : axes_of(graph(), contract, args))
+    for (const auto& [letter, size] : axes_of(*this, contract, args))
       if (!divided() || !contract.shard.count(letter)) sizes.try_emplace(letter, size);
   };
   const auto bind_integers = [&] {
