@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a contract says for models beyond the call itself: where a checkpoint has a weight, what it
-// is without one, and how ranks divide it. Plugins see none of it, and no hash holds it.
+// Laws of a contract for models: the place of a weight in checkpoints, its random values, its
+// division between ranks. Plugins see none of it, and no hash covers it.
 #pragma once
 #include <map>
 #include <optional>

@@ -68,10 +68,10 @@ class Builder {
   Value reshape(Value v, Dims shape);
   Value permute(Value v, const std::vector<int>& axes);  // axis i of the view is axes[i] of v
 
-  // Records a call. Absent optional fields are left out or given as Value{}. An integer of init that
-  // is an axis may be left out where a given tensor has this axis. Output tensors that are not given
-  // are made: their shape from the contract, their dtype from the field that the contract names,
-  // else that of the first forward tensor where allowed.
+  // Records a call. Absent optional fields are left out or given as Value{}. An integer of init
+  // that is an axis may be left out where a given tensor has this axis. Output tensors that are not
+  // given are made: their shape from the contract, their dtype from the field that the contract
+  // names, else that of the first forward tensor where allowed.
   virtual Outputs call(const std::string& op, const std::string& path, const Args& args);
 
   void output(const std::string& name, Value v);
@@ -122,8 +122,8 @@ class Region {
   // The entry of a list, or absent: a tensor that every layer has, or none.
   Value at(const std::string& list, int64_t entry) const;
   Expr scalar(const std::string& forward_scalar) const;
-  // Records a part of the region at path() + `path`: what `args` leave out has the value of the
-  // region's field of that name, but for outputs, and sizes that given tensors have.
+  // Records a part of the region at path() + `path`. Fields that `args` leave out have the value of
+  // the region's field of that name. Exceptions: outputs, and sizes that given tensors have.
   Outputs call(Builder& b, const std::string& op, const std::string& path, Args args) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call leaves out: sizes, weights, states.
+// Sizes, weights and states that a call leaves out.
 #include "core/graph/net.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool allows(const Slot& slot, DType dtype) {
   return std::find(slot.dtypes.begin(), slot.dtypes.end(), dtype) != slot.dtypes.end();
 }
 
-// Of several dtypes the one that the model works with, where there is a choice.
+// The dtype that the model works with, where the field allows it.
 DType dtype_for(const Slot& slot, DType usual) {
   return slot.dtypes.empty() || allows(slot, usual) ? usual : slot.dtypes[0];
 }
@@ -105,15 +105,15 @@ std::string Net::checkpoint_name(std::string name) const {
   return name;
 }
 
-// Adds the arguments in common and finds the sizes of the whole. What the call is given counts
-// before what it shares, and a size of its tensors before one in common.
+// Adds the arguments in common and finds the sizes of the whole. Its own arguments
+// count before those in common, and sizes of its tensors before sizes in common.
 void Net::complete(const Contract& contract, Args& args, Bound& sizes) const {
   const auto bind = [&](const Slot& slot, const Expr& value) {
     sizes.insert_or_assign(slot.name, value);
     if (!slot.axis.empty()) sizes.insert_or_assign(slot.axis, value);
   };
   const auto bind_tensors = [&] {
-    // Of an axis that ranks divide, a tensor may have this rank's part.
+    // A tensor may have this rank's part of an axis that ranks divide.
     for (const auto& [letter, size] : axes_of(*this, contract, args))
       if (!divided() || !contract.shard.count(letter)) sizes.try_emplace(letter, size);
   };

@@ -3,10 +3,10 @@
 //
 //   Value h = n("rms_norm", "model.norm", {{"x", x}, {"eps", eps}});
 //
-// A call finds its weights below its path by the names of the contract, its sizes in the axes of
-// its tensors, its states by name, and everything else among the arguments in common. On one of
-// several ranks sizes and weights are this rank's part by the contract's laws, layers are recorded
-// as their parts, and collectives stand where shares have to become one.
+// A call finds its weights below its path by the names of the contract, and its sizes in the axes
+// of its tensors. States have names too; all else is among the arguments in common. On one of
+// several ranks, sizes and weights are this rank's part by the contract's laws. Layers are then
+// recorded as their parts, and collectives add the shares up.
 #pragma once
 #include <optional>
 #include <set>

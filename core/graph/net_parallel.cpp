@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a model, by the laws of contracts. What a divided block gives is a share on
-// every rank. The next norm adds the shares up: that is where ranks exchange, and what a provider
-// fuses (all_reduce_add_rms_norm). With `overlap` the shares of a long step are added up while they
+// One rank's part of a model, by the laws of contracts. Every rank has a share of a divided block's
+// output. The next norm adds the shares up: there ranks exchange, and there a provider fuses
+// (all_reduce_add_rms_norm). With `overlap` the shares of a long step are added up while they
 // are computed (linear_all_reduce).
 #include <algorithm>
 
@@ -96,7 +96,7 @@ void Net::cut(WeightSpec& spec, const Slot& slot, const Bound& sizes, const Laws
   }
 }
 
-// Whether experts are divided, and the field has an entry for each.
+// True when ranks divide the experts, and the field has an entry for each.
 bool Net::of_experts(const Slot& slot, const Laws& laws) const {
   if (parallel().ep == 1 || slot.shape.empty()) return false;
   const auto axis = laws.find(slot.shape[0].text()), own = laws.find(slot.name);
@@ -167,7 +167,7 @@ std::optional<Outputs> Net::sum_while_computed(const std::string& op, const std:
   return out;
 }
 
-// Whether fused_moe_ep has the field. Error where it has not, and the model needs it.
+// True for fields of fused_moe_ep. Error for another field that the model needs.
 bool Net::spread_has(const Arg& arg, const std::string& path) const {
   if (catalog().at("fused_moe_ep").find(arg.name)) return true;
   const Slot& slot = catalog().at("fused_moe").at(arg.name);
@@ -187,7 +187,7 @@ bool Net::takes_experts(const Args& args) const {
   });
 }
 
-// A block with experts that are spread over the ranks: each has its part of the tokens, which go to
+// A block whose experts are spread over the ranks. Each rank has its part of the tokens. They go to
 // the ranks of their experts and come back.
 Outputs Net::spread_experts(const std::string& op, const std::string& path, Args args) {
   const Parallel& p = parallel();
