@@ -6,12 +6,15 @@
 
 namespace fk::blocks {
 
-// x @ weight^T by linear, or by linear_fp8_block where there are scales; `out` may be absent.
-Value project(Builder& b, const Region& r, const char* name, int64_t in, int64_t out_features,
-              Value weight, Value scale_inv, Value x, Value out = {});
-
-// Copies init values and tensors to the call of a part that has the same names.
-void pass_integers(Args& args, const Region& r, std::initializer_list<const char*> names);
-void pass_tensors(Args& args, const Region& r, std::initializer_list<const char*> names);
+// x by the region's weight `slot`: linear, or linear_fp8_block where there is `slot`_scale_inv.
+// `out` may be absent.
+inline Value project(Builder& b, const Region& r, const std::string& path, const std::string& slot,
+                     Value x, Value out = {}) {
+  Args args = {{"weight", r[slot]}, {"x", x}, {"out", out}};
+  const Value scales = r[slot + "_scale_inv"];
+  if (!scales) return r.call(b, "linear", path, std::move(args));
+  args.emplace_back("weight_scale_inv", scales);
+  return r.call(b, "linear_fp8_block", path, std::move(args));
+}
 
 }  // namespace fk::blocks

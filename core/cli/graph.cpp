@@ -27,13 +27,6 @@ struct GraphArguments {
   int level = 1;
 };
 
-Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
-             const Limits& limits) {
-  Builder builder(catalog, phase, std::make_shared<WeightTable>());
-  model.forward(builder, phase, limits);
-  return builder.finish();
-}
-
 // ---- in the worker ----
 
 Json choose_providers(const Json& arguments, const TaskServices& services) {
@@ -43,7 +36,8 @@ Json choose_providers(const Json& arguments, const TaskServices& services) {
   const auto device = open_device(spec.device);
   spec.policy.device_type = device->type();
   const auto model = make_model(spec.arch, spec.config);
-  Graph graph = record(*model, services.catalog, phase, spec.limits);
+  Graph graph =
+      record(*model, services.catalog, phase, spec.limits, std::make_shared<WeightTable>());
   Axes limits;
   for (const auto& axis : graph.axes) limits[axis] = model->axis_limit(phase, axis, spec.limits);
   const auto lowered = lower(services.catalog, std::move(graph), services.plugins, spec.policy,
@@ -177,7 +171,7 @@ int draw(const GraphArguments& a) {
   if (std::find(phases.begin(), phases.end(), phase) == phases.end())
     fail("--phase", "the model has no phase `" + phase + "`", did_you_mean(phase, phases));
   const Providers providers = ask_providers(scenario, phase, plugin_set, a.candidate, a.device);
-  Graph graph = record(*model, catalog, phase, scenario.limits);
+  Graph graph = record(*model, catalog, phase, scenario.limits, std::make_shared<WeightTable>());
   const std::vector<Call> recorded = std::move(graph.calls);
   std::vector<Call> calls;
   flatten(catalog, providers, graph, recorded, a.level, calls);

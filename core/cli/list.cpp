@@ -208,9 +208,7 @@ Listing map_models() {
     const auto file = find_config(info.configs.front(), info.where);
     const auto model = make_model(info.arch, Config::load(file));
     for (const auto& phase : model->phases()) {
-      Builder builder(catalog, phase, std::make_shared<WeightTable>());
-      model->forward(builder, phase, Limits{});
-      const Graph graph = builder.finish();
+      const Graph graph = record(*model, catalog, phase, {}, std::make_shared<WeightTable>());
       std::map<std::string, int> counts;
       count_calls(catalog, graph, graph.calls, counts);
       std::map<std::pair<int, std::string>, int> ordered;

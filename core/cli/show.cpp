@@ -85,9 +85,7 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
     const auto model =
         make_model(info.arch, Config::load(find_config(info.configs.front(), info.where)));
     for (const auto& phase : model->phases()) {
-      Builder builder(catalog, phase, std::make_shared<WeightTable>());
-      model->forward(builder, phase, Limits{});
-      const Graph graph = builder.finish();
+      const Graph graph = record(*model, catalog, phase, {}, std::make_shared<WeightTable>());
       const auto names = expanded(catalog, graph, graph.calls, op);
       if (!names.empty())
         return "\nOps of the host's decomposition, used if no provider takes the op (in " +

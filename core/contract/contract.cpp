@@ -90,6 +90,13 @@ void read_tensor(Slot& slot, const Yaml& node) {
   text("mirror", slot.mirror);
   text("values", slot.values);
   if (auto replicated = node.find("replicated")) slot.replicated = replicated->boolean();
+  text("state", slot.state);
+  if (!slot.state.empty() && slot.role != Role::inout)
+    node.fail("`" + slot.name + "` is a state, but not inout");
+  if (auto checkpoint = node.find("checkpoint")) {
+    if (slot.section != SectionId::weights) checkpoint->fail("only weights are in checkpoints");
+    slot.checkpoint = read_weight_law(*checkpoint);
+  }
 }
 
 void read_default(Slot& slot, const Yaml& node) {
@@ -141,7 +148,8 @@ Slot read_slot(const Yaml& node, SectionId section, int index) {
   node.only({"name",     "type",   "role",   "shape",   "dtype", "layout",
              "optional", "group",  "writes", "count",   "order", "list",
              "values",   "mirror", "axis",   "capture", "expr",  "choices",
-             "default",  "min",    "max",    "meaning", "since", "replicated"});
+             "default",  "min",    "max",    "meaning", "since", "replicated",
+             "state",    "checkpoint"});
   Slot slot{};
   slot.section = section;
   slot.index = index;
@@ -328,10 +336,15 @@ void check_names(const Contract& c, const Yaml& root) {
   }
 }
 
-// `limits: {NR: {bits: 8, why: every rank is a process}}`
-void read_limits(Contract& c, const Yaml& node) {
+std::vector<std::string> axes_and_fields(const Contract& c) {
   std::vector<std::string> known = c.field_names();
   for (const auto& [letter, meaning] : c.axes) known.push_back(letter);
+  return known;
+}
+
+// `limits: {NR: {bits: 8, why: every rank is a process}}`
+void read_limits(Contract& c, const Yaml& node) {
+  const std::vector<std::string> known = axes_and_fields(c);
   for (const auto& [name, limit] : node.entries()) {
     limit.only({"bits", "why"});
     if (!contains(known, name))
@@ -345,7 +358,7 @@ void read_limits(Contract& c, const Yaml& node) {
 
 Contract read(const Yaml& root, const std::string& stem, int level, const std::string& family) {
   root.only({"op", "revision", "summary", "aliases", "mirrors", "axes", "init", "weights",
-             "forward", "plan", "cost", "cases", "limits", "tolerance"});
+             "forward", "plan", "cost", "cases", "limits", "tolerance", "shard"});
   Contract c;
   c.where = root.where();
   c.op = root.at("op").text();
@@ -424,15 +437,12 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     }
   }
   if (auto limits = root.find("limits")) read_limits(c, *limits);
+  if (auto shard = root.find("shard")) c.shard = read_shard_laws(*shard, axes_and_fields(c));
   seal(c);
   return c;
 }
 
 }  // namespace
-
-std::vector<std::string> Slot::axis_names() const {
-  return axis.empty() ? std::vector<std::string>{} : split(axis, ',');
-}
 
 Contract Contract::load(const std::filesystem::path& file) { return load(file, read_file(file)); }
 Contract Contract::load(const std::filesystem::path& file, const std::string& text) {
@@ -446,47 +456,6 @@ Contract Contract::parse(const std::string& text, const std::string& name, int l
   Contract out = read(Yaml::parse(text, name), std::filesystem::path(name).stem(), level, family);
   out.text_hash = sha256(text);
   return out;
-}
-
-const Slot* Contract::find(SectionId id, std::string_view field) const {
-  for (const auto& slot : section(id))
-    if (slot.name == field) return &slot;
-  return nullptr;
-}
-const Slot* Contract::find(std::string_view field) const {
-  for (const auto id : {SectionId::init, SectionId::weights, SectionId::forward}) {
-    if (const Slot* slot = find(id, field)) return slot;
-  }
-  return nullptr;
-}
-const Slot& Contract::at(std::string_view field) const {
-  if (const Slot* slot = find(field)) return *slot;
-  fail(where, op + " has no field `" + std::string(field) + "`",
-       did_you_mean(std::string(field), field_names()));
-}
-std::vector<std::string> Contract::field_names() const {
-  std::vector<std::string> names;
-  for (int i = 0; i < 3; ++i)
-    for (const auto& slot : sections[static_cast<size_t>(i)]) names.push_back(slot.name);
-  return names;
-}
-size_t Contract::count_axes(const Slot& output) const {
-  const Slot& field = at(output.count);
-  const bool one = std::all_of(field.shape.begin(), field.shape.end(),
-                               [](const Expr& d) { return d == Expr(1); });
-  return one ? 0 : field.shape.size();
-}
-const Slot* Contract::comm() const {
-  for (const auto& slot : section(SectionId::init))
-    if (slot.kind == SlotKind::comm) return &slot;
-  return nullptr;
-}
-
-int Contract::required_slots(SectionId id) const {
-  int n = 0;
-  for (const auto& slot : section(id))
-    if (slot.required()) n = slot.index + 1;
-  return n;
 }
 
 }  // namespace fk

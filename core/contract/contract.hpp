@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/contract/expr.hpp"
+#include "core/contract/law.hpp"
 #include "core/tensor/tensor.hpp"
 #include "fk/tensor.h"
 
@@ -45,6 +46,8 @@ struct Slot {
   std::string values;         // input generator; empty: normal(0,1)
   std::string mirror;         // plan: host copy of this forward field
   bool replicated = false;    // every rank reads or writes the same contents
+  std::optional<WeightLaw> checkpoint;  // of weights: where models find it
+  std::string state;                    // inout: the state's name below the path of the call
 
   // scalars
   // init integers: the axis whose value it is. comm: the axis whose value is the number of ranks.
@@ -134,6 +137,7 @@ struct Contract {
   std::optional<Expr> wire;
   std::vector<Case> cases;
   std::map<std::string, RangeLimit> limits;  // by axis or slot
+  std::map<std::string, ShardLaw> shard;     // by axis or field
   Tolerance tolerance;
   std::string where;
   std::string text_hash;  // SHA-256 of the parsed text

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
-#include "core/graph/builder.hpp"
+#include "core/graph/net.hpp"
 #include "core/tensor/quantization.hpp"
 
 namespace fk {
@@ -69,31 +69,6 @@ class Exchange {
   virtual void progress(const std::string& what) = 0;
 };
 
-// Division of a model between ranks, each a process with its own device. Each degree is 1 or the
-// number of ranks. tp divides attention and dense layers by heads and columns; ep divides the
-// experts of a mixture. Undivided work is done by all ranks.
-struct Parallel {
-  int64_t tp = 1, ep = 1, rank = 0;
-  // With tp: in steps of many tokens, partial sums of a product are exchanged during the product.
-  bool overlap = false;
-  int64_t ranks() const { return tp > ep ? tp : ep; }
-};
-
-// Limits of one session, chosen by the scenario.
-struct Limits {
-  int64_t max_batch = 8;       // requests that run at the same time
-  int64_t max_context = 1024;  // tokens of one request: prompt and answer
-  int64_t chunk_tokens = 512;  // tokens of one prefill step
-  int64_t page_size = 16;
-  int64_t pages = 0;         // 0: enough for max_batch requests of max_context
-  DType dtype = DType::f32;  // of activations, and of weights without a weight_dtype
-  DType cache_dtype = DType::f32;
-  // An oracle computes in float32 with the weights that the other sides have in bfloat16.
-  std::optional<DType> weight_dtype = {};
-  Parallel parallel = {};
-  DType weights() const { return weight_dtype.value_or(dtype); }
-};
-
 class Session;  // core/exec/session.hpp
 
 // One architecture with one configuration, made from a HuggingFace config.json. Holds no memory.
@@ -102,8 +77,8 @@ class Model {
   virtual ~Model() = default;
   // The phases that drive() runs, for example {"prefill", "decode"}.
   virtual std::vector<std::string> phases() const = 0;
-  // Records one phase.
-  virtual void forward(Builder& builder, const std::string& phase, const Limits& limits) const = 0;
+  // Records one phase: all of it, or one rank's part.
+  virtual void forward(Net& n, const std::string& phase) const = 0;
   // Host code over the phases. Serves the session's exchange until no request is left.
   virtual void drive(Session& session) const = 0;
   // The largest value of a phase's axis (T, B, P, W ...) under these limits. Error for an unknown
@@ -117,7 +92,7 @@ class Model {
   // True: the logits of the previous position choose a token. False: those of its own do
   // (denoising).
   virtual bool predicts_next() const { return true; }
-  // Why this division is impossible; empty: it is possible. Then forward() records one rank's part.
+  // Why this division is impossible; empty: it is possible.
   virtual std::string refusal(const Parallel& parallel) const;
   // The tensors of each request. Each is the input of its name without the first axis B.
   struct RequestTensor {
@@ -137,6 +112,10 @@ class Model {
   // become floats when they are read.
   virtual std::string quantization() const { return {}; }
 };
+
+// One phase of a model as a graph.
+Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
+             const Limits& limits, std::shared_ptr<WeightTable> weights);
 
 using MakeModel = std::unique_ptr<Model> (*)(const Config& config);
 // At file scope in baselines/models/<domain>/<arch>.cpp:

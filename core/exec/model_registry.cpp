@@ -83,6 +83,13 @@ DefaultsRegistration::DefaultsRegistration(const char* arch, const char* json) {
   defaults()[arch] = json;
 }
 
+Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
+             const Limits& limits, std::shared_ptr<WeightTable> weights) {
+  Net n(catalog, phase, std::move(weights), limits);
+  model.forward(n, phase);
+  return n.finish();
+}
+
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const auto& [arch, entry] : table()) names.push_back(arch);

@@ -17,13 +17,6 @@ namespace {
 
 const std::string kDecode = "decode";
 
-Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
-             const Limits& limits, const std::shared_ptr<WeightTable>& weights) {
-  Builder builder(catalog, phase, weights);
-  model.forward(builder, phase, limits);
-  return builder.finish();
-}
-
 class Children final : public ChildChooser {
  public:
   Children(const Plugins& plugins, const ProviderPolicy& policy)

@@ -50,6 +50,7 @@ class Region;
 class Builder {
  public:
   Builder(const Catalog& catalog, std::string phase, std::shared_ptr<WeightTable> weights);
+  virtual ~Builder() = default;
 
   // A free axis of this phase; the engine gives its value per run, the session its maximum.
   Expr axis(const std::string& name);
@@ -67,15 +68,16 @@ class Builder {
   Value reshape(Value v, Dims shape);
   Value permute(Value v, const std::vector<int>& axes);  // axis i of the view is axes[i] of v
 
-  // Records a call. Absent optional fields are left out or given as Value{}. Output tensors that
-  // are not given are made: their shape from the contract, their dtype from the field that the
-  // contract names, else that of the first forward tensor where allowed.
-  Outputs call(const std::string& op, const std::string& path, const Args& args);
+  // Records a call. Absent optional fields are left out or given as Value{}. An integer of init
+  // that is an axis may be left out where a given tensor has this axis. Output tensors that are not
+  // given are made: their shape from the contract, their dtype from the field that the contract
+  // names, else that of the first forward tensor where allowed.
+  virtual Outputs call(const std::string& op, const std::string& path, const Args& args);
 
   void output(const std::string& name, Value v);
   // Makes the sum of `values`, as they are at this point, visible under a name to `verify` and to
   // tests.
-  void tap(const std::string& name, std::vector<Value> values);
+  virtual void tap(const std::string& name, std::vector<Value> values);
 
   const Dims& shape(Value v) const { return graph_.info(v).shape; }
   DType dtype(Value v) const { return graph_.dtype(v); }
@@ -89,6 +91,9 @@ class Builder {
   Call take_last();
   Region region(const Call& call) const;  // valid until something is recorded
 
+ protected:
+  const Graph& graph() const { return graph_; }
+
  private:
   friend Graph expand(const Catalog&, Graph, const Call&);
   Builder(const Catalog& catalog, Graph graph) : catalog_(catalog), graph_(std::move(graph)) {}
@@ -97,6 +102,10 @@ class Builder {
   const Catalog& catalog_;
   Graph graph_;
 };
+
+const Arg* find_arg(const Args& args, const std::string& name);  // null if there is none
+// The axes that the tensors among the arguments have under a letter of the contract.
+std::map<std::string, Expr> axes_of(const Builder& b, const Contract& contract, const Args& args);
 
 // The arguments of a recorded L2 or L3 call, as its expansion sees them.
 class Region {
@@ -113,6 +122,9 @@ class Region {
   // The entry of a list, or absent: a tensor that every layer has, or none.
   Value at(const std::string& list, int64_t entry) const;
   Expr scalar(const std::string& forward_scalar) const;
+  // Records a part of the region at path() + `path`. Fields that `args` leave out have the value of
+  // the region's field of that name. Exceptions: outputs, and sizes that given tensors have.
+  Outputs call(Builder& b, const std::string& op, const std::string& path, Args args) const;
 
  private:
   const Slot& slot(const std::string& name, SlotKind kind) const;

@@ -86,12 +86,6 @@ bool dense(const ValueInfo& info) {
   return true;
 }
 
-const Arg* find_arg(const Args& args, const std::string& name) {
-  for (const auto& arg : args)
-    if (arg.name == name) return &arg;
-  return nullptr;
-}
-
 // The axes inside the entries of every list, by the expression that counts them.
 using Entries = std::map<std::string, std::vector<Bound>>;
 
@@ -105,7 +99,16 @@ std::vector<Bound>& entries_of(const std::string& where, const Slot& slot, size_
   return all.try_emplace(slot.list, given, axes).first->second;
 }
 
-void read_init(const std::string& where, const Args& args, Call& call, Bound& axes) {
+// The size that given tensors have for a slot that is an axis.
+const Expr* size_of(const Slot& slot, const Bound& sizes) {
+  const auto it = sizes.find(slot.axis);
+  return slot.kind == SlotKind::integer && it != sizes.end() && it->second.is_constant()
+             ? &it->second
+             : nullptr;
+}
+
+void read_init(const std::string& where, const Args& args, const Bound& sizes, Call& call,
+               Bound& axes) {
   const auto& slots = call.contract->section(SectionId::init);
   call.init.resize(slots.size());
   call.init_lists.resize(slots.size());
@@ -114,10 +117,12 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
     const Arg* arg = find_arg(args, slot.name);
     if (arg)
       call.init[at] = init_value(where, slot, *arg, call.init_lists[at]);
-    else if (slot.required())
-      fail(where, "no value for `" + slot.name + "`");
-    else
+    else if (!slot.required())
       call.init[at] = slot.default_value;
+    else if (const Expr* size = size_of(slot, sizes))
+      call.init[at].i = size->value();
+    else
+      fail(where, "no value for `" + slot.name + "`");
     if (slot.kind == SlotKind::comm) {
       // Recorded as the number of ranks; 0 is none. Lowering puts the table in its place.
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
@@ -133,6 +138,49 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
 
 }  // namespace
 
+const Arg* find_arg(const Args& args, const std::string& name) {
+  for (const auto& arg : args)
+    if (arg.name == name) return &arg;
+  return nullptr;
+}
+
+Bound axes_of(const Builder& b, const Contract& contract, const Args& args) {
+  Bound axes;
+  for (const auto& arg : args) {
+    const auto* value = std::get_if<Value>(&arg.value);
+    const Slot* slot = contract.find(arg.name);
+    if (!value || !*value || !slot || !slot->list.empty()) continue;
+    const Dims& given = b.shape(*value);
+    for (size_t i = 0; i < slot->shape.size() && i < given.size(); ++i)
+      if (slot->shape[i].is_symbol()) axes.try_emplace(slot->shape[i].text(), given[i]);
+  }
+  return axes;
+}
+
+Outputs Region::call(Builder& b, const std::string& op, const std::string& path, Args args) const {
+  const Contract& part = b.catalog().at(op);
+  const Bound sizes = axes_of(b, part, args);
+  for (const auto id : {SectionId::init, SectionId::weights, SectionId::forward}) {
+    for (const auto& slot : part.section(id)) {
+      const Slot* mine = call_->contract->find(id, slot.name);
+      if (!mine || mine->kind != slot.kind || find_arg(args, slot.name)) continue;
+      if (slot.required() && size_of(slot, sizes)) continue;
+      if (slot.is_tensor() && slot.role != Role::out && mine->list.empty()) {
+        args.emplace_back(slot.name, (*this)[slot.name]);
+      } else if (id == SectionId::forward && !slot.is_tensor()) {
+        args.emplace_back(slot.name, scalar(slot.name));
+      } else if (slot.kind == SlotKind::number) {
+        args.emplace_back(slot.name, number(slot.name));
+      } else if (slot.kind == SlotKind::choice) {
+        args.emplace_back(slot.name, choice(slot.name));
+      } else if (slot.kind != SlotKind::ints && !slot.is_tensor()) {
+        args.emplace_back(slot.name, integer(slot.name));
+      }
+    }
+  }
+  return b.call(op, call_->path + path, args);
+}
+
 Outputs Builder::call(const std::string& op, const std::string& path, const Args& args) {
   const Contract& contract = catalog_.at(op);
   const std::string where = path + " (" + op + ")";
@@ -145,7 +193,7 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
   call.contract = &contract;
   call.path = path;
   Bound axes;
-  read_init(where, args, call, axes);
+  read_init(where, args, axes_of(*this, contract, args), call, axes);
 
   const auto check = [&](const Slot& slot, Value v, Bound& bound) {
     const ValueInfo& info = graph_.info(v);

@@ -19,9 +19,7 @@ int64_t states_bytes(const Model& model, const Catalog& catalog, const Limits& l
   const auto weights = std::make_shared<WeightTable>();
   std::map<std::string, int64_t> states;
   for (const auto& phase : model.phases()) {
-    Builder builder(catalog, phase, weights);
-    model.forward(builder, phase, limits);
-    const Graph graph = builder.finish();
+    const Graph graph = record(model, catalog, phase, limits, weights);
     Axes axes;
     for (const auto& axis : graph.axes) axes[axis] = model.axis_limit(phase, axis, limits);
     for (const auto& buffer : graph.buffers) {

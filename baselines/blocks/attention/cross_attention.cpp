@@ -6,34 +6,19 @@ namespace fk {
 namespace {
 
 void expand_cross_attention(Builder& b, const Region& r) {
-  const int64_t channels = r.integer("hidden_size"), heads = r.integer("num_heads");
-  const int64_t width = r.integer("head_dim"), source = r.integer("source_len");
-  const Value q = b.call("linear", r.path() + ".q_proj",
-                         {{"in_features", channels},
-                          {"out_features", heads * width},
-                          {"weight", r["q"]},
-                          {"bias", r["q_bias"]},
-                          {"x", r["x"]}});
+  const int64_t heads = r.integer("num_heads"), width = r.integer("head_dim");
+  const Value q = r.call(b, "linear", ".q_proj", {{"weight", r["q"]}, {"bias", r["q_bias"]}});
   const Expr tokens = b.shape(q)[0], requests = b.shape(r["state_slots"])[0];
-  const Value mixed = b.call("paged_attention", r.path() + ".attn",
-                             {{"num_heads", heads},
-                              {"num_kv_heads", heads},
-                              {"head_dim", width},
-                              {"page_size", source},
-                              {"scale", r.number("scale")},
-                              {"causal", false},
+  const Value mixed = r.call(b, "paged_attention", ".attn",
+                             {{"causal", false},
                               {"q", b.reshape(q, {tokens, heads, width})},
                               {"k_cache", r["source_k"]},
                               {"v_cache", r["source_v"]},
                               {"block_tables", b.reshape(r["state_slots"], {requests, 1})},
-                              {"cu_seqlens", r["cu_seqlens"]},
                               {"seq_lens", r["source_lens"]},
-                              {"max_query_len", r.scalar("max_query_len")},
-                              {"max_seq_len", Expr(source)}});
-  b.call("linear", r.path() + ".out_proj",
-         {{"in_features", heads * width},
-          {"out_features", channels},
-          {"weight", r["o"]},
+                              {"max_seq_len", r.integer("source_len")}});
+  r.call(b, "linear", ".out_proj",
+         {{"weight", r["o"]},
           {"bias", r["o_bias"]},
           {"x", b.reshape(mixed, {tokens, heads * width})},
           {"out", r["out"]}});

@@ -6,24 +6,15 @@ namespace fk {
 namespace {
 
 void expand_encoder_attention(Builder& b, const Region& r) {
-  const int64_t channels = r.integer("hidden_size"), heads = r.integer("num_heads");
-  const int64_t width = r.integer("head_dim");
-  const Value qkv = b.call("linear", r.path() + ".self.qkv",
-                           {{"in_features", channels},
-                            {"out_features", 3 * heads * width},
-                            {"weight", r["qkv"]},
-                            {"bias", r["qkv_bias"]},
-                            {"x", r["x"]}});
+  const int64_t heads = r.integer("num_heads"), width = r.integer("head_dim");
+  const Value qkv =
+      r.call(b, "linear", ".self.qkv", {{"weight", r["qkv"]}, {"bias", r["qkv_bias"]}});
   const Expr tokens = b.shape(qkv)[0];
   const auto part = [&](int64_t index) {
     return b.reshape(b.slice(qkv, 1, index * heads * width, heads * width), {tokens, heads, width});
   };
-  const Value mixed = b.call("attention_varlen", r.path() + ".self.attn",
-                             {{"num_heads", heads},
-                              {"num_kv_heads", heads},
-                              {"head_dim", width},
-                              {"scale", r.number("scale")},
-                              {"causal", false},
+  const Value mixed = r.call(b, "attention_varlen", ".self.attn",
+                             {{"causal", false},
                               {"q", part(0)},
                               {"k", part(1)},
                               {"v", part(2)},
@@ -31,10 +22,8 @@ void expand_encoder_attention(Builder& b, const Region& r) {
                               {"cu_seqlens_k", r["cu_seqlens"]},
                               {"max_query_len", r.scalar("max_seqlen")},
                               {"max_key_len", r.scalar("max_seqlen")}});
-  b.call("linear", r.path() + ".output.dense",
-         {{"in_features", heads * width},
-          {"out_features", channels},
-          {"weight", r["o"]},
+  r.call(b, "linear", ".output.dense",
+         {{"weight", r["o"]},
           {"bias", r["o_bias"]},
           {"x", b.reshape(mixed, {tokens, heads * width})},
           {"out", r["out"]}});

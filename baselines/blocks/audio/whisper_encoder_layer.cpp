@@ -6,18 +6,8 @@ namespace fk {
 namespace {
 
 void expand_whisper_encoder_layer(Builder& b, const Region& r) {
-  const Value attended = b.call("encoder_attention", r.path() + ".self_attn",
-                                {{"hidden_size", r.integer("hidden_size")},
-                                 {"num_heads", r.integer("num_heads")},
-                                 {"head_dim", r.integer("head_dim")},
-                                 {"scale", r.number("scale")},
-                                 {"qkv", r["qkv"]},
-                                 {"qkv_bias", r["qkv_bias"]},
-                                 {"o", r["o"]},
-                                 {"o_bias", r["o_bias"]},
-                                 {"x", whisper_norm(b, r, ".self_attn_layer_norm", "attn", r["x"])},
-                                 {"cu_seqlens", r["cu_seqlens"]},
-                                 {"max_seqlen", r.scalar("max_seqlen")}});
+  const Value normed = whisper_norm(b, r, ".self_attn_layer_norm", "attn", r["x"]);
+  const Value attended = r.call(b, "encoder_attention", ".self_attn", {{"x", normed}});
   whisper_mlp(b, r, whisper_sum(b, r, ".self_attn.residual", r["x"], attended, Value{}));
 }
 

@@ -6,15 +6,8 @@ namespace fk {
 namespace {
 
 void expand_all_reduce_add_rms_norm(Builder& b, const Region& r) {
-  const Value sum =
-      b.call("all_reduce", r.path() + ".all_reduce", {{"comm", r.integer("comm")}, {"x", r["x"]}});
-  b.call("rms_norm", r.path(),
-         {{"hidden_size", r.integer("hidden_size")},
-          {"eps", r.number("eps")},
-          {"weight", r["weight"]},
-          {"x", sum},
-          {"residual", r["residual"]},
-          {"out", r["out"]}});
+  const Value sum = r.call(b, "all_reduce", ".all_reduce", {{"x", r["x"]}});
+  r.call(b, "rms_norm", "", {{"x", sum}, {"out", r["out"]}});
 }
 
 FK_BLOCK(all_reduce_add_rms_norm, expand_all_reduce_add_rms_norm);

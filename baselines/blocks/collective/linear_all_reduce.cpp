@@ -6,14 +6,9 @@ namespace fk {
 namespace {
 
 void expand_linear_all_reduce(Builder& b, const Region& r) {
-  const Value product = b.call("linear", r.path(),
-                               {{"in_features", r.integer("in_features")},
-                                {"out_features", r.integer("out_features")},
-                                {"weight", r["weight"]},
-                                {"x", r["x"]},
-                                {"out", b.empty(b.dtype(r["out"]), b.shape(r["out"]))}});
-  b.call("all_reduce", r.path() + ".all_reduce",
-         {{"comm", r.integer("comm")}, {"x", product}, {"out", r["out"]}});
+  const Value product =
+      r.call(b, "linear", "", {{"out", b.empty(b.dtype(r["out"]), b.shape(r["out"]))}});
+  r.call(b, "all_reduce", ".all_reduce", {{"x", product}, {"out", r["out"]}});
 }
 
 FK_BLOCK(linear_all_reduce, expand_linear_all_reduce);

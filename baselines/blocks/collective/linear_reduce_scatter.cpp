@@ -6,16 +6,9 @@ namespace fk {
 namespace {
 
 void expand_linear_reduce_scatter(Builder& b, const Region& r) {
-  const Expr rows = b.shape(r["x"])[0];
-  const int64_t width = r.integer("out_features");
-  const Value product = b.call("linear", r.path(),
-                               {{"in_features", r.integer("in_features")},
-                                {"out_features", width},
-                                {"weight", r["weight"]},
-                                {"x", r["x"]},
-                                {"out", b.empty(b.dtype(r["out"]), {rows, width})}});
-  b.call("reduce_scatter", r.path() + ".reduce_scatter",
-         {{"comm", r.integer("comm")}, {"x", product}, {"out", r["out"]}});
+  const Dims shape{b.shape(r["x"])[0], r.integer("out_features")};
+  const Value product = r.call(b, "linear", "", {{"out", b.empty(b.dtype(r["out"]), shape)}});
+  r.call(b, "reduce_scatter", ".reduce_scatter", {{"x", product}, {"out", r["out"]}});
 }
 
 FK_BLOCK(linear_reduce_scatter, expand_linear_reduce_scatter);

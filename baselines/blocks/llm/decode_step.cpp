@@ -29,14 +29,10 @@ Args layer_args(const Builder& b, const Region& r, int64_t i) {
 }
 
 void expand_decode_step(Builder& b, const Region& r) {
-  const int64_t channels = r.integer("hidden_size");
   const DType dtype = r.choice("activations") == "f32" ? DType::f32 : b.dtype(r["embed_tokens"]);
-  const Value hidden = b.call("embedding", r.path() + ".embed_tokens",
-                              {{"num_embeddings", r.integer("vocab_size")},
-                               {"embedding_dim", channels},
-                               {"table", r["embed_tokens"]},
-                               {"ids", r["ids"]},
-                               {"out", b.empty(dtype, {b.shape(r["ids"])[0], channels})}});
+  const Dims shape{b.shape(r["ids"])[0], r.integer("hidden_size")};
+  const Value hidden = r.call(b, "embedding", ".embed_tokens",
+                              {{"table", r["embed_tokens"]}, {"out", b.empty(dtype, shape)}});
   const Value residual = b.zeros(b.dtype(hidden), b.shape(hidden));
   const std::vector<int64_t> windows = r.integers("windows");
   for (int64_t i = 0; i < r.integer("num_layers"); ++i) {
@@ -48,22 +44,12 @@ void expand_decode_step(Builder& b, const Region& r) {
     args.emplace_back("residual", residual);
     b.call("decoder_layer", r.path() + ".layers." + std::to_string(i), args);
   }
-  const Value x = b.call("rms_norm", r.path() + ".norm",
-                         {{"hidden_size", channels},
-                          {"eps", r.number("eps")},
-                          {"weight", r["norm"]},
-                          {"x", hidden},
-                          {"residual", residual}});
+  const Value x = r.call(b, "rms_norm", ".norm",
+                         {{"weight", r["norm"]}, {"x", hidden}, {"residual", residual}});
   b.tap("hidden." + std::to_string(r.integer("num_layers")), {x});
-  b.call("linear", "lm_head",
-         {{"in_features", channels},
-          {"out_features", r.integer("vocab_size")},
-          {"weight", r["lm_head"]},
-          {"x", x},
-          {"out", r["logits"]}});
+  b.call("linear", "lm_head", {{"weight", r["lm_head"]}, {"x", x}, {"out", r["logits"]}});
   b.call("sample_tokens", "sampler",
-         {{"vocab_size", r.integer("vocab_size")},
-          {"logits", r["logits"]},
+         {{"logits", r["logits"]},
           {"temperature", r["temperature"]},
           {"top_k", r["top_k"]},
           {"top_p", r["top_p"]},

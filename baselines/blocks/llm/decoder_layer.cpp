@@ -7,14 +7,8 @@ namespace fk {
 namespace {
 
 void expand_decoder_layer(Builder& b, const Region& r) {
-  const Value x = blocks::attention_part(b, r, {"tree_lens", "tree_mask"});
-  b.call("gated_mlp", r.path() + ".mlp",
-         {{"hidden_size", r.integer("hidden_size")},
-          {"intermediate_size", r.integer("intermediate_size")},
-          {"gate_up", r["gate_up"]},
-          {"down", r["down"]},
-          {"x", x},
-          {"out", r["hidden"]}});
+  const Value x = blocks::attention_part(b, r);
+  r.call(b, "gated_mlp", ".mlp", {{"x", x}, {"out", r["hidden"]}});
 }
 
 FK_BLOCK(decoder_layer, expand_decoder_layer);

@@ -6,13 +6,10 @@ namespace fk {
 namespace {
 
 void expand_gated_mlp(Builder& b, const Region& r) {
-  const int64_t channels = r.integer("hidden_size"), hidden = r.integer("intermediate_size");
-  const Value gate_up = blocks::project(b, r, ".gate_up_proj", channels, 2 * hidden, r["gate_up"],
-                                        r["gate_up_scale_inv"], r["x"]);
-  const Value activated =
-      b.call("silu_and_mul", r.path() + ".act_fn", {{"size", hidden}, {"x", gate_up}});
-  blocks::project(b, r, ".down_proj", hidden, channels, r["down"], r["down_scale_inv"], activated,
-                  r["out"]);
+  const Value gate_up = blocks::project(b, r, ".gate_up_proj", "gate_up", r["x"]);
+  const Value activated = r.call(b, "silu_and_mul", ".act_fn",
+                                 {{"size", r.integer("intermediate_size")}, {"x", gate_up}});
+  blocks::project(b, r, ".down_proj", "down", activated, r["out"]);
 }
 
 FK_BLOCK(gated_mlp, expand_gated_mlp);

@@ -40,6 +40,10 @@ EagleConfig read_llama_eagle3(const Config& config) {
   c.target = read_decoder(config);
   const Config draft = with_defaults("llama", config.child("draft"));
   c.draft = read_decoder(draft);
+  c.draft.names = {"draft.embed_tokens", "draft.midlayer", "draft.norm", "draft.lm_head",
+                   "draft.rotary_emb"};
+  // Both have the positions of the target.
+  c.draft.max_position = c.target.max_position;
   c.options = read_options(config);
   c.options.eos = c.target.eos;
   c.draft_vocab =
@@ -75,10 +79,10 @@ class LlamaEagle3 : public Model {
     return {"prefill", "verify", "accept", "extend", "draft"};
   }
 
-  void forward(Builder& b, const std::string& phase, const Limits& limits) const override {
-    if (phase == "accept") return accept(b, limits);
-    if (phase == "prefill" || phase == "verify") return target(b, phase, limits);
-    draft(b, phase == "draft", limits);
+  void forward(Net& n, const std::string& phase) const override {
+    if (phase == "accept") return accept(n);
+    if (phase == "prefill" || phase == "verify") return target(n, phase);
+    draft(n, phase == "draft");
   }
 
   void drive(Session& session) const override { speculate(session, config_.options); }
@@ -111,206 +115,106 @@ class LlamaEagle3 : public Model {
   }
 
  private:
-  void target(Builder& b, const std::string& phase, const Limits& limits) const {
+  void target(Net& n, const std::string& phase) const {
     const DecoderConfig& c = config_.target;
-    const DecoderStep step = begin_step(b, phase, c, limits);
-    Value tree_lens, tree_mask;
-    if (phase == "verify") {
-      tree_lens = b.input("tree_lens", DType::i32, {step.requests});
-      tree_mask = b.input("tree_mask", DType::i32, {step.tokens, b.axis("TW")});
-    }
+    const DecoderStep step = begin_step(n, phase, c);
+    if (phase == "verify") common_tree(n, step.tokens, step.requests);
     std::vector<Value> kept;
     for (int64_t i = 0; i < c.layers; ++i) {
-      tap_hidden(b, step, i);
       for (const int64_t layer : config_.aux_layers)
-        if (layer == i) kept.push_back(sum_of(b, step, i));
-      Args args = layer_args(b, step, c, limits, i);
-      add_gated_mlp(args, b, c, limits, i);
-      args.emplace_back("tree_lens", tree_lens);
-      args.emplace_back("tree_mask", tree_mask);
-      b.call("decoder_layer", layer_path(i), args);
+        if (layer == i) kept.push_back(sum_of(n, step, i));
+      record_layer(n, "decoder_layer", step, c, i);
     }
-    b.call("concat", "draft.aux",
-           {{"num_parts", kHiddenStates},
-            {"size", c.hidden_size},
-            {"x", kept},
-            {"out", aux_state(b, limits, step.tokens)}});
-    end_step(b, step, c, limits);
+    n("concat", "draft.aux",
+      {{"num_parts", kHiddenStates},
+       {"size", c.hidden_size},
+       {"x", kept},
+       {"out", aux_state(n, step.tokens)}});
+    end_step(n, step, c);
   }
 
-  Value sum_of(Builder& b, const DecoderStep& step, int64_t layer) const {
-    return b.call("add", "draft.aux." + std::to_string(layer),
-                  {{"size", config_.target.hidden_size}, {"a", step.hidden}, {"b", step.residual}});
+  static void common_tree(Net& n, const Expr& tokens, const Expr& requests) {
+    n.common({{"tree_lens", n.input("tree_lens", DType::i32, {requests})},
+              {"tree_mask", n.input("tree_mask", DType::i32, {tokens, n.axis("TW")})}});
+  }
+  static Value sum_of(Net& n, const DecoderStep& step, int64_t layer) {
+    return n("add", "draft.aux." + std::to_string(layer),
+             {{"a", step.hidden}, {"b", step.residual}});
   }
   // What the target leaves for the draft: the hidden states of the tokens of its last step.
-  Value aux_state(Builder& b, const Limits& limits, const Expr& rows) const {
-    return b.state("draft.aux", limits.dtype, {rows, kHiddenStates * config_.target.hidden_size});
+  Value aux_state(Net& n, const Expr& rows) const {
+    return n.state("draft.aux", n.limits().dtype,
+                   {rows, kHiddenStates * config_.target.hidden_size});
   }
 
-  void accept(Builder& b, const Limits& limits) const {
+  void accept(Net& n) const {
     const DecoderConfig& c = config_.target;
-    const Expr count = b.axis("M");
-    const Value from = b.input("from_slots", DType::i64, {count});
-    const Value to = b.input("to_slots", DType::i64, {count});
-    for (int64_t i = 0; i < c.layers; ++i) {
-      const std::string path = layer_path(i) + ".self_attn.";
-      const auto cache = [&](const char* name) {
-        return b.state(path + name, limits.cache_dtype,
-                       {b.axis("P"), limits.page_size, c.kv_heads, c.head_dim});
-      };
-      b.call("kv_cache_move", path + "kv_cache",
-             {{"num_kv_heads", c.kv_heads},
+    const Expr count = n.axis("M");
+    n.common({{"from_slots", n.input("from_slots", DType::i64, {count})},
+              {"to_slots", n.input("to_slots", DType::i64, {count})},
+              {"num_kv_heads", c.kv_heads},
               {"head_dim", c.head_dim},
-              {"page_size", limits.page_size},
-              {"k_cache", cache("k_cache")},
-              {"v_cache", cache("v_cache")},
-              {"from_slots", from},
-              {"to_slots", to}});
-    }
+              {"page_size", n.limits().page_size}});
+    for (int64_t i = 0; i < c.layers; ++i) n("kv_cache_move", layer_path(c, i) + ".self_attn", {});
   }
 
   // Over positions that the target has computed, or over a level of the trees.
-  void draft(Builder& b, bool tree, const Limits& limits) const {
-    const int64_t channels = config_.draft.hidden_size;
-    const Expr tokens = b.axis("T");
-    const Value states = b.state("draft.hidden", limits.dtype, {b.axis("N"), channels});
-    const auto gather = [&](const char* path, int64_t size, Value x, const char* rows,
-                            const Expr& count) -> Value {
-      return b.call("gather_rows", path,
-                    {{"size", size}, {"x", x}, {"rows", b.input(rows, DType::i32, {count})}});
+  void draft(Net& n, bool tree) const {
+    const DecoderConfig& c = config_.draft;
+    const Expr tokens = n.axis("T");
+    const auto row_numbers = [&](const char* name, const Expr& count) {
+      return n.input(name, DType::i32, {count});
     };
+    const Value states = n.state("draft.hidden", n.limits().dtype, {n.axis("N"), c.hidden_size});
     Value hidden;
     if (tree) {
-      hidden = gather("draft.parents", channels, states, "hidden_rows", tokens);
+      hidden = n("gather_rows", "draft.parents",
+                 {{"x", states}, {"rows", row_numbers("hidden_rows", tokens)}});
     } else {
-      const int64_t wide = kHiddenStates * channels;
       const Value aux =
-          gather("draft.aux", wide, aux_state(b, limits, b.axis("A")), "aux_rows", tokens);
-      hidden = b.call(
-          "linear", "draft.fc",
-          {{"in_features", wide},
-           {"out_features", channels},
-           {"weight", b.weight(matrix("draft.fc.weight", limits.weights(), {channels, wide}, {}))},
-           {"x", aux}});
+          n("gather_rows", "draft.aux",
+            {{"x", aux_state(n, n.axis("A"))}, {"rows", row_numbers("aux_rows", tokens)}});
+      hidden = n("linear", "draft.fc", {{"out_features", c.hidden_size}, {"x", aux}});
     }
-    const Value out = layer(b, tree, limits, hidden);
-    Value x =
-        b.call("rms_norm", "draft.norm",
-               {{"hidden_size", channels},
-                {"eps", config_.draft.eps},
-                {"weight", b.weight(norm_weight("draft.norm.weight", limits.weights(), channels))},
-                {"x", out},
-                {"residual", hidden}});
+    const Value out = layer(n, tree, hidden);
+    Value x = n("rms_norm", c.names.norm, {{"x", out}, {"residual", hidden}});
     if (!tree) {
-      b.tap("draft_hidden", {hidden});
-      const Value rows = b.input("rows", DType::i32, {b.axis("Q")});
-      const auto last = [&](const char* path, Value from) -> Value {
-        return b.call("gather_rows", path, {{"size", channels}, {"x", from}, {"rows", rows}});
-      };
-      x = last("draft.rows", x);
-      hidden = last("draft.last", hidden);
+      n.tap("draft_hidden", {hidden});
+      const Value rows = row_numbers("rows", n.axis("Q"));
+      x = n("gather_rows", "draft.rows", {{"x", x}, {"rows", rows}});
+      hidden = n("gather_rows", "draft.last", {{"x", hidden}, {"rows", rows}});
     }
-    const Expr count = b.shape(hidden)[0];
-    b.call("scatter_rows", "draft.keep",
-           {{"size", channels},
-            {"x", hidden},
-            {"rows", b.input("state_rows", DType::i32, {count})},
-            {"out", states}});
-    guess(b, limits, x, count);
+    n("scatter_rows", "draft.keep",
+      {{"x", hidden}, {"rows", row_numbers("state_rows", n.shape(hidden)[0])}, {"out", states}});
+    guess(n, x);
   }
 
-  Value layer(Builder& b, bool tree, const Limits& limits, Value hidden) const {
+  // Its embeddings are the target's own table.
+  Value layer(Net& n, bool tree, Value hidden) const {
     const DecoderConfig& c = config_.draft;
-    const Expr tokens = b.axis("T"), requests = b.axis("B"), width = b.axis("W");
-    const int64_t channels = c.hidden_size;
-    const std::string path = "draft.midlayer", attention = path + ".self_attn.";
-    const std::string mlp = path + ".mlp.";
-    const auto weight = [&](const std::string& name, int64_t rows, int64_t columns,
-                            std::vector<std::string> parts = {}) {
-      return b.weight(matrix(name, limits.weights(), {rows, columns}, std::move(parts)));
-    };
-    const auto norm = [&](const char* name) {
-      return b.weight(
-          norm_weight(path + name + std::string(".weight"), limits.weights(), channels));
-    };
-    const auto cache = [&](const char* name) {
-      return b.state(attention + name, limits.cache_dtype,
-                     {b.axis("P"), limits.page_size, c.kv_heads, c.head_dim});
-    };
-    Args args{{"hidden_size", channels},
-              {"intermediate_size", c.intermediate_size},
-              {"num_heads", c.heads},
-              {"num_kv_heads", c.kv_heads},
-              {"head_dim", c.head_dim},
-              {"page_size", limits.page_size},
-              {"rotary_dim", c.rope.rotary_dim},
-              {"max_position", positions(limits)},
-              {"scale", 1 / std::sqrt(static_cast<double>(c.head_dim))},
-              {"eps", c.eps},
-              {"input_norm", norm(".input_layernorm")},
-              {"hidden_norm", norm(".hidden_norm")},
-              {"qkv", weight(attention + "qkv_proj.weight", (c.heads + 2 * c.kv_heads) * c.head_dim,
-                             2 * channels,
-                             {attention + "q_proj.weight", attention + "k_proj.weight",
-                              attention + "v_proj.weight"})},
-              {"o", weight(attention + "o_proj.weight", channels, c.heads * c.head_dim)},
-              {"cos_sin_cache", b.weight(angles(limits))},
-              {"post_norm", norm(".post_attention_layernorm")},
-              {"gate_up", weight(mlp + "gate_up_proj.weight", 2 * c.intermediate_size, channels,
-                                 {mlp + "gate_proj.weight", mlp + "up_proj.weight"})},
-              {"down", weight(mlp + "down_proj.weight", channels, c.intermediate_size)},
-              {"positions", b.input("positions", DType::i64, {tokens})},
-              {"embeds", embeds(b, limits, tokens)},
+    DecoderStep step;
+    step.tokens = n.axis("T");
+    const Expr requests = n.axis("B"), width = n.axis("W");
+    begin_attention(n, c);
+    look_up(n, step, config_.target);
+    if (tree) common_tree(n, step.tokens, requests);
+    return n("eagle3_decoder_layer", c.names.layers,
+             {{"embeds", step.hidden},
               {"hidden", hidden},
-              {"k_cache", cache("k_cache")},
-              {"v_cache", cache("v_cache")},
-              {"block_tables", b.input("block_tables", DType::i32, {requests, width})},
-              {"cu_seqlens", b.input("cu_seqlens", DType::i32, {requests + 1})},
-              {"seq_lens", b.input("seq_lens", DType::i32, {requests})},
-              {"slot_mapping", b.input("slot_mapping", DType::i64, {tokens})},
-              {"max_query_len", tokens},
-              {"max_seq_len", width * limits.page_size}};
-    if (tree) {
-      args.emplace_back("tree_lens", b.input("tree_lens", DType::i32, {requests}));
-      args.emplace_back("tree_mask", b.input("tree_mask", DType::i32, {tokens, b.axis("TW")}));
-    }
-    return b.call("eagle3_decoder_layer", path, args);
-  }
-
-  // The target's own table.
-  Value embeds(Builder& b, const Limits& limits, const Expr& tokens) const {
-    return b.call("embedding", "draft.embed_tokens",
-                  {{"num_embeddings", config_.target.vocab_size},
-                   {"embedding_dim", config_.target.hidden_size},
-                   {"table", b.weight(embedding_table(config_.target, limits.weights()))},
-                   {"ids", b.input("ids", DType::i64, {tokens})},
-                   {"out", b.empty(limits.dtype, {tokens, config_.target.hidden_size})}});
-  }
-
-  int64_t positions(const Limits& limits) const {
-    return std::min(config_.target.max_position, limits.max_context);
-  }
-  WeightSpec angles(const Limits& limits) const {
-    WeightSpec spec;
-    spec.name = "draft.rotary_emb.cos_sin_cache";
-    spec.shape = {positions(limits), config_.draft.rope.rotary_dim};
-    spec.compute = [rope = config_.draft.rope, count = positions(limits)] {
-      return rope_table(rope, count);
-    };
-    return spec;
+              {"positions", n.input("positions", DType::i64, {step.tokens})},
+              {"page_size", n.limits().page_size},
+              {"block_tables", n.input("block_tables", DType::i32, {requests, width})},
+              {"cu_seqlens", n.input("cu_seqlens", DType::i32, {requests + 1})},
+              {"seq_lens", n.input("seq_lens", DType::i32, {requests})},
+              {"slot_mapping", n.input("slot_mapping", DType::i64, {step.tokens})},
+              {"max_query_len", step.tokens},
+              {"max_seq_len", width * n.limits().page_size}});
   }
 
   // The most probable next tokens, numbered as the target numbers them.
-  void guess(Builder& b, const Limits& limits, Value x, const Expr& count) const {
-    const int64_t channels = config_.draft.hidden_size, vocab = config_.draft_vocab;
-    const Value logits =
-        b.call("linear", "draft.lm_head",
-               {{"in_features", channels},
-                {"out_features", vocab},
-                {"weight",
-                 b.weight(matrix("draft.lm_head.weight", limits.weights(), {vocab, channels}, {}))},
-                {"x", x},
-                {"out", b.empty(DType::f32, {count, vocab})}});
+  void guess(Net& n, Value x) const {
+    const int64_t vocab = config_.draft_vocab;
+    const Value logits = n.columns(config_.draft.names.head, x, vocab, DType::f32);
     WeightSpec offsets;
     offsets.name = "draft.d2t";
     offsets.dtype = DType::i64;
@@ -322,14 +226,13 @@ class LlamaEagle3 : public Model {
         values.push_back(static_cast<double>(i * (all / vocab) - i));
       return values;
     };
-    const Outputs best = b.call("topk_logprobs", "draft.top_k",
-                                {{"vocab_size", vocab},
-                                 {"top_k", config_.options.top_k},
-                                 {"offsets", b.weight(std::move(offsets))},
-                                 {"logits", logits}});
-    b.tap("draft_logprobs", {best["logprobs"]});
-    b.output("tokens", best["tokens"]);
-    b.output("logprobs", best["logprobs"]);
+    const Outputs best = n("topk_logprobs", "draft.top_k",
+                           {{"top_k", config_.options.top_k},
+                            {"offsets", n.weight(std::move(offsets))},
+                            {"logits", logits}});
+    n.tap("draft_logprobs", {best["logprobs"]});
+    n.output("tokens", best["tokens"]);
+    n.output("logprobs", best["logprobs"]);
   }
 
   EagleConfig config_;

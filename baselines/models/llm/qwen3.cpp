@@ -22,24 +22,14 @@ void read_windows(const Config& config, DecoderConfig& d) {
 
 DecoderConfig read_qwen3(const Config& config) {
   DecoderConfig d = read_decoder(config);
+  d.with = {"qk_norm"};
   read_windows(config, d);
   return d;
 }
 
-class Qwen3 final : public DenseDecoder {
- public:
-  explicit Qwen3(const Config& config) : DenseDecoder(read_qwen3(config)) {}
-
- private:
-  void add_to_layer(Args& args, Builder& b, const Limits& limits, int64_t layer) const override {
-    for (const char* name : {"q_norm", "k_norm"}) {
-      const std::string weight = layer_path(layer) + ".self_attn." + name + ".weight";
-      args.emplace_back(name, b.weight(norm_weight(weight, limits.weights(), config().head_dim)));
-    }
-  }
-};
-
-std::unique_ptr<Model> make_qwen3(const Config& config) { return std::make_unique<Qwen3>(config); }
+std::unique_ptr<Model> make_qwen3(const Config& config) {
+  return std::make_unique<DenseDecoder>(read_qwen3(config));
+}
 
 FK_MODEL(qwen3, make_qwen3, {"Qwen3ForCausalLM"}, {"qwen3"});
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/builder.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk::parts {
@@ -23,7 +22,7 @@ BertConfig read_bert(const Config& config);
 
 // Records embeddings and layers with the taps hidden.0 (after the embeddings) to hidden.N and
 // returns the last hidden state [T,C]. Axes T and B; inputs ids, positions, types, cu_seqlens.
-Value record_bert(Builder& b, const BertConfig& config, const Limits& limits);
+Value record_bert(Net& n, const BertConfig& config);
 
 int64_t encoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
 

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // What decoder-only models with rotary positions and a paged cache share: reading the
-// configuration, the inputs of a step, the arguments of an attention layer, and the head. The
+// configuration, the inputs of a step, what all attention layers have in common, and the head. The
 // layers themselves stand in the model files.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "baselines/models/parts/rope.hpp"
-#include "core/graph/builder.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk::parts {
 
+// Where a checkpoint has what stands around the layers.
+struct DecoderNames {
+  std::string embedding = "model.embed_tokens", layers = "model.layers", norm = "model.norm";
+  std::string head = "lm_head";
+  std::string rotary = "model.rotary_emb", rows = "model.rows";  // in no checkpoint
+};
+
 struct DecoderConfig {
+  DecoderNames names;
   int64_t hidden_size = 0, intermediate_size = 0, layers = 0, vocab_size = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t max_position = 0;
   double eps = 0;
-  bool tied = false;             // lm_head is the embedding table
-  bool attention_bias = false;   // of q, k and v (and o, where the layer has it)
+  bool tied = false;            // lm_head is the embedding table
+  bool attention_bias = false;  // of q, k and v (and o, where the layer has it)
+  // Optional weights of its layers, and groups of them, by the names of the contracts.
+  std::vector<std::string> with;
   std::vector<int64_t> windows;  // by layer; 0: attends to everything before
   std::vector<int64_t> eos;
   Rope rope;
@@ -37,24 +46,8 @@ void slide_layers(const Config& config, int64_t window, DecoderConfig& decoder);
 // `num_experts_per_tok`, at most the number of experts.
 int64_t read_top_k(const Config& config, int64_t experts);
 
-WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
-                  std::vector<std::string> concatenated);
-WeightSpec norm_weight(std::string name, DType dtype, int64_t channels);
-// [V,C], or this rank's rows of it.
-WeightSpec embedding_table(const DecoderConfig& config, DType dtype, const Parallel& parallel = {});
-
-// What one rank of a divided decoder has. Every rank has as much as every other: what does not go
-// up is padded with zeros.
-struct DecoderShare {
-  int64_t heads = 0, kv_heads = 0;  // fewer key/value heads than ranks: several have the same one
-  int64_t intermediate_size = 0, vocab_size = 0;
-  DecoderShare(const DecoderConfig& config, const Parallel& parallel);
-};
 // Why a decoder cannot be divided like this, with so many experts (0: none); empty when it can.
 std::string decoder_refusal(const DecoderConfig& config, int64_t experts, const Parallel& parallel);
-// This rank's part of an axis of `size` elements that is cut into equal parts, from `first` on.
-WeightCut::Piece piece_of(int64_t size, const Parallel& parallel, int64_t first = 0);
-
 // Rows of the rotary table: positions are below max_context, so no more are ever read.
 int64_t table_positions(const DecoderConfig& config, const Limits& limits);
 
@@ -64,38 +57,32 @@ struct DecoderStep {
   Expr tokens, requests, rows_count, width;  // T, B, Q, W
   Expr max_query_len, max_seq_len;
   bool decode = false;
-  Value positions, slot_mapping, block_tables, cu_seqlens, seq_lens, cos_sin;
+  Value positions;
   Value hidden, residual;  // [T,C] each; their sum is the input of the next layer
 };
 
 // Declares what every batch of tokens over a paged cache has, but for the tokens.
-DecoderStep begin_batch(Builder& b, const std::string& phase, const Limits& limits);
-// Declares the inputs, without the tokens.
-DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConfig& config,
-                         const Limits& limits);
-// Declares the inputs and looks the tokens up.
-DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig& config,
-                       const Limits& limits);
-// Init values, weights and tensors that every decoder layer has: attention and both norms. With
-// tensor parallelism those of this rank's share.
-Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config,
-                const Limits& limits, int64_t layer);
-// The weights of a dense layer's gated MLP.
-void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Limits& limits,
-                   int64_t layer);
+DecoderStep begin_batch(Net& n, const std::string& phase);
+// Puts the sizes of attention and the rotary table among the common arguments.
+void begin_attention(Net& n, const DecoderConfig& config);
+// Looks the tokens up: step.hidden. The table and the head of a tied model are one weight.
+void look_up(Net& n, DecoderStep& step, const DecoderConfig& config);
+// All of these, and a residual of zeros.
+DecoderStep begin_step(Net& n, const std::string& phase, const DecoderConfig& config);
 // Makes the input of a layer visible as "hidden.<layer>".
-void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer);
-// "model.layers.<layer>"
-std::string layer_path(int64_t layer);
-// Logits of the wanted rows of x [T,C] by the table `head` [V,C], sampling: a step's outputs.
-void sample_rows(Builder& b, const DecoderStep& step, Value x, const WeightSpec& head);
-// The wanted rows of x [T,C].
-Value wanted_rows(Builder& b, const DecoderStep& step, Value x);
-// Samples from logits [Q,V]: a step's outputs.
-void sample_logits(Builder& b, const DecoderStep& step, Value logits);
-// Final norm, then sample_rows.
-void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
-              const Limits& limits);
+void tap_hidden(Net& n, const DecoderStep& step, int64_t layer);
+std::string layer_path(const DecoderConfig& config, int64_t layer);
+// One layer by an op that has `hidden` and `residual`, with its arguments beyond the common ones.
+void record_layer(Net& n, const std::string& op, const DecoderStep& step,
+                  const DecoderConfig& config, int64_t layer, Args args = {});
+// The final norm of all rows, visible as the last "hidden".
+Value end_layers(Net& n, const DecoderStep& step, const DecoderConfig& config);
+struct Sampled {
+  Value logits, tokens;
+};
+// Logits of the wanted rows of x [T,C] by the head, and a token of each: a step's outputs.
+Sampled sample_rows(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config);
+void end_step(Net& n, const DecoderStep& step, const DecoderConfig& config);
 
 // The head of a checkpoint whose model is tied: it has to be the embedding table.
 std::vector<Model::Unread> unread_head(const DecoderConfig& config);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder of equal dense layers: rotary attention and a gated MLP, with the paged cache, whole or
-// as one of several ranks. What a model adds to it stands in the model's file.
+// A decoder of equal layers with rotary attention and the paged cache, whole or as one of several
+// ranks. What a model adds to it stands in the model's file.
 #pragma once
 #include "baselines/models/parts/decoder.hpp"
 
@@ -11,25 +11,27 @@ class DenseDecoder : public Model {
   explicit DenseDecoder(DecoderConfig config) : config_(std::move(config)) {}
 
   std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
-  void forward(Builder& b, const std::string& phase, const Limits& limits) const override;
-  void drive(Session& session) const override;
+  void forward(Net& n, const std::string& phase) const override;
+  void drive(Session& session) const override { generate(session, {config_.eos}); }
   int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override;
+                     const Limits& limits) const override {
+    return decoder_axis_limit(phase, axis, limits);
+  }
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.max_position; }
-  std::string refusal(const Parallel& parallel) const override;
+  std::string refusal(const Parallel& parallel) const override {
+    return decoder_refusal(config_, experts(), parallel);
+  }
   std::vector<Unread> unread() const override { return unread_head(config_); }
 
  protected:
-  // Arguments of a layer beyond those of attention, both norms and the MLP.
-  virtual void add_to_layer(Args& /*args*/, Builder& /*b*/, const Limits& /*limits*/,
-                            int64_t /*layer*/) const {}
+  virtual int64_t experts() const { return 0; }
+  virtual void layer(Net& n, const DecoderStep& step, int64_t number) const {
+    record_layer(n, "decoder_layer", step, config_, number);
+  }
   const DecoderConfig& config() const { return config_; }
 
  private:
-  void forward_part(Builder& b, const std::string& phase, const Limits& limits) const;
-  Args arguments(Builder& b, const DecoderStep& step, const Limits& limits, int64_t layer) const;
-
   DecoderConfig config_;
 };
 

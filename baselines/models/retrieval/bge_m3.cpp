@@ -28,8 +28,8 @@ class BgeM3 : public Model {
 
   std::vector<std::string> phases() const override { return {"encode"}; }
 
-  void forward(Builder& b, const std::string&, const Limits& limits) const override {
-    b.output("last_hidden_state", record_bert(b, config_.bert, limits));
+  void forward(Net& n, const std::string&) const override {
+    n.output("last_hidden_state", record_bert(n, config_.bert));
   }
 
   void drive(Session& session) const override {

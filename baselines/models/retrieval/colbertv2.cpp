@@ -34,21 +34,12 @@ class Colbert : public Model {
 
   std::vector<std::string> phases() const override { return {"encode"}; }
 
-  void forward(Builder& b, const std::string&, const Limits& limits) const override {
-    const Value x = record_bert(b, config_.bert, limits);
-    b.output("last_hidden_state", x);
+  void forward(Net& n, const std::string&) const override {
+    const Value x = record_bert(n, config_.bert);
+    n.output("last_hidden_state", x);
     if (config_.projected == 0) return;
-    WeightSpec projection;
-    projection.name = "linear.weight";
-    projection.dtype = limits.weights();
-    projection.shape = {config_.projected, config_.bert.hidden_size};
-    const Value y = b.call("linear", "linear",
-                           {{"in_features", config_.bert.hidden_size},
-                            {"out_features", config_.projected},
-                            {"weight", b.weight(std::move(projection))},
-                            {"x", x}});
-    b.output("embeddings", b.call("l2_norm", "normalize",
-                                  {{"hidden_size", config_.projected}, {"eps", 1e-12}, {"x", y}}));
+    const Value y = n("linear", "linear", {{"out_features", config_.projected}, {"x", x}});
+    n.output("embeddings", n("l2_norm", "normalize", {{"eps", 1e-12}, {"x", y}}));
   }
 
   void drive(Session& session) const override {

@@ -14,8 +14,8 @@ fk::Graph decode_of(const std::string& golden) {
   const auto folder = fk::paths::home() / "test" / "golden" / golden;
   const fk::Config config = fk::Config::load(folder / "config.json");
   const auto model = fk::make_model(fk::arch_of(config), config);
-  fk::Builder b(catalog(), "decode", std::make_shared<fk::WeightTable>());
-  model->forward(b, "decode", {});
+  fk::Net b(catalog(), "decode", std::make_shared<fk::WeightTable>(), {});
+  model->forward(b, "decode");
   return b.finish();
 }
 

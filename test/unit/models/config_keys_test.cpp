@@ -47,8 +47,8 @@ std::string why(const Json& json) {
 fk::Call call_of(const Json& json, const std::string& phase, const std::string& op) {
   const Config config(json, "config.json");
   const auto model = fk::make_model(fk::arch_of(config), config);
-  fk::Builder b(catalog(), phase, std::make_shared<fk::WeightTable>());
-  model->forward(b, phase, {});
+  fk::Net b(catalog(), phase, std::make_shared<fk::WeightTable>(), {});
+  model->forward(b, phase);
   for (const fk::Call& call : b.take_back())
     if (call.contract->op == op) return call;
   FAIL("the phase has no " << op);
@@ -67,8 +67,8 @@ std::string described(const Json& json) {
   const auto weights = std::make_shared<fk::WeightTable>();
   std::string text;
   for (const auto& phase : model->phases()) {
-    fk::Builder b(catalog(), phase, weights);
-    model->forward(b, phase, {});
+    fk::Net b(catalog(), phase, weights, {});
+    model->forward(b, phase);
     for (const fk::Call& call : b.take_back()) {
       text += call.contract->op;
       for (const fk::Slot& slot : call.contract->section(fk::SectionId::init))

@@ -21,8 +21,8 @@ std::unique_ptr<fk::Model> make(const std::string& more) {
 
 fk::Dims logits(const std::string& more) {
   const fk::Catalog catalog(fk::paths::registry_dirs());
-  fk::Builder b(catalog, "classify", std::make_shared<fk::WeightTable>());
-  make(more)->forward(b, "classify", {});
+  fk::Net b(catalog, "classify", std::make_shared<fk::WeightTable>(), {});
+  make(more)->forward(b, "classify");
   const fk::Graph graph = b.finish();
   return graph.info(graph.outputs.at("logits")).shape;
 }

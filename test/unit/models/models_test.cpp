@@ -15,9 +15,7 @@ namespace {
 
 fk::Graph record(const fk::Model& model, const std::string& phase, const fk::Limits& limits,
                  const std::shared_ptr<fk::WeightTable>& weights) {
-  fk::Builder b(catalog(), phase, weights);
-  model.forward(b, phase, limits);
-  return b.finish();
+  return fk::record(model, catalog(), phase, limits, weights);
 }
 
 std::vector<std::filesystem::path> golden_folders() {

@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "baselines/models/parts/parallel.hpp"
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/exec/session.hpp"
@@ -86,8 +85,8 @@ std::vector<std::string> exchanges(const Model& model, const std::string& phase,
   const Catalog catalog(paths::registry_dirs());
   Limits limits;
   limits.parallel = parallel;
-  Builder b(catalog, phase, std::make_shared<WeightTable>());
-  model.forward(b, phase, limits);
+  Net b(catalog, phase, std::make_shared<WeightTable>(), limits);
+  model.forward(b, phase);
   std::vector<std::string> ops;
   for (const Call& call : b.take_back())
     if (call.contract->find("comm")) ops.push_back(call.contract->op);
@@ -193,24 +192,4 @@ TEST_CASE("with overlap a long step's products are one with their sums, where th
   CHECK(exchanges(*mixtral, "prefill", {2, 2, 0, true}) ==
         Ops{embedding, norm, product, "fused_moe_ep", "all_gather", logits});
   CHECK(exchanges(*mixtral, "decode", {2, 1, 0, true}) == shares);
-}
-
-TEST_CASE("a block that ends with a bias is not one with its sum") {
-  const Catalog catalog(paths::registry_dirs());
-  Builder b(catalog, "prefill", std::make_shared<WeightTable>());
-  const auto weight = [&](const char* name, std::vector<int64_t> shape) {
-    return b.weight(parts::matrix(name, DType::f32, std::move(shape), {}));
-  };
-  const Args args{{"hidden_size", 4},
-                  {"intermediate_size", 6},
-                  {"fc1", weight("fc1", {6, 4})},
-                  {"fc2", weight("fc2", {4, 6})},
-                  {"fc2_bias", weight("fc2_bias", {4})},
-                  {"x", b.empty(DType::f32, {b.axis("T"), 4})}};
-  Limits limits;
-  limits.parallel = {2, 1, 0, true};
-  parts::ParallelStep step;
-  const auto record = [&] { parts::parallel_block(b, step, limits, "gelu_mlp", "mlp", args); };
-  CHECK(message_of<Error>(record).find("does not end with a product without a bias") !=
-        std::string::npos);
 }
