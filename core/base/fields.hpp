@@ -5,9 +5,10 @@
 //     v("key", t.member, "meaning");
 //     v.optional("other", t.other, !t.other.empty(), "a key that may be missing");
 //   }
-// Three visitors use the list: to_fields() writes, read_fields() reads, and schema_of() makes the
-// JSON Schema. A field may be a number, a boolean, a text, another such struct, an optional, a
-// list, a map by text, or any Json. Two hooks, found by the argument's type, add more:
+// or FK_FIELDS in the struct (field_list.hpp). Three visitors use the list: to_fields() writes,
+// read_fields() reads, and schema_of() makes the JSON Schema. A field may be a number, a boolean, a
+// text, another such struct, an optional, a list, a map by text, or any Json. Two hooks, found by
+// the argument's type, add more:
 //   json_names(E)                          pairs of an enumeration's values and names
 //   json_value(const T&), json_value(const Json&, T&)   a type with a form of its own
 #pragma once
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/field_list.hpp"
 #include "core/base/json.hpp"
 #include "core/base/text.hpp"
 
@@ -39,8 +41,10 @@ struct Reading {
 };
 /// A message of this program to itself: every key is there.
 inline constexpr Reading kOwnMessage{.complete = true};
-/// The same of a process that may run a candidate's code.
-inline constexpr Reading kForeignMessage{
+/// The same of a process that may run a candidate's code; its texts become lines.
+inline constexpr Reading kForeignMessage{.complete = true, .text_bytes_max = 8192, .foreign = true};
+/// The same where a text may have several lines.
+inline constexpr Reading kForeignText{
     .complete = true, .text_bytes_max = 8192, .foreign = true, .kept = "\n\t"};
 
 namespace visitors {
@@ -55,8 +59,8 @@ template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 template <class T>
 struct IsMap : std::false_type {};
-template <class T>
-struct IsMap<std::map<std::string, T>> : std::true_type {};
+template <class T, class Order>
+struct IsMap<std::map<std::string, T, Order>> : std::true_type {};
 template <class T>
 concept Named = std::is_enum_v<T> && requires(T t) {
   json_names(t);
@@ -65,6 +69,14 @@ template <class T>
 concept OwnForm = requires(const T& t) {
   json_value(t);
 };
+
+template <class Visitor, class T>
+void visit_all(Visitor& visitor, T& value) {
+  if constexpr (requires { value.visit_fields(visitor); })
+    value.visit_fields(visitor);
+  else
+    fields(visitor, value);
+}
 
 class Writer {
  public:
@@ -106,7 +118,7 @@ class Writer {
       return map;
     } else {
       Writer inner;
-      fields(inner, const_cast<T&>(value));  // a reader writes to it, this one does not
+      visit_all(inner, const_cast<T&>(value));  // a reader writes to it, this one does not
       return std::move(inner.out);
     }
   }
@@ -196,7 +208,7 @@ class Reader {
       }
     } else {
       Reader inner(json, place, how);
-      fields(inner, value);
+      visit_all(inner, value);
     }
   }
 
@@ -266,7 +278,7 @@ class Describer {
       return {{"type", "object"}, {"additionalProperties", schema(inner[""])}};
     } else {
       Describer inner;
-      fields(inner, value);
+      visit_all(inner, value);
       return {{"type", "object"},
               {"properties", std::move(inner.properties)},
               {"required", std::move(inner.required)},

@@ -12,8 +12,7 @@ bool Runner::begin(bool taps) {
   if (failed()) return false;
   FK_CHECK(!driving_, "a run starts before the last one has ended");
   life_s_ = now_seconds();
-  if (!channel_->send({{"do", "drive"}, {"taps", taps}, {"run", ++run_}}, {},
-                      options_.patience_s)) {
+  if (!channel_->send(message_json(messages::Drive{taps, ++run_}), {}, options_.patience_s)) {
     bury("hang", "it does not take messages");
     return false;
   }

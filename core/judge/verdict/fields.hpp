@@ -194,13 +194,6 @@ void fields(Visitor& v, Aggregate& a) {
 }
 
 template <class Visitor>
-void fields(Visitor& v, Protection& p) {
-  v("name", p.name, "of a protection");
-  v("active", p.active, "whether this verdict had it");
-  v("why", p.why, "why not, or what it covers");
-}
-
-template <class Visitor>
 void fields(Visitor& v, Policy& p) {
   v("size", p.size, "of the cases: smoke, ci, full or range");
   v("cases", p.cases, "only these; empty: all of that size");
