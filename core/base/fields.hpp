@@ -6,9 +6,9 @@
 //     v.optional("other", t.other, !t.other.empty(), "a key that may be missing");
 //   }
 // or FK_FIELDS in the struct (field_list.hpp). Three visitors use the list: to_fields() writes,
-// read_fields() reads, and schema_of() makes the JSON Schema. A field may be a number, a boolean, a
-// text, another such struct, an optional, a list, a map by text, or any Json. Two hooks, found by
-// the argument's type, add more:
+// read_fields() reads, and document_schema() makes the JSON Schema (schema.hpp). A field may be a
+// number, a boolean, a text, another such struct, an optional, a list, a map by text, or any Json.
+// Two hooks, found by the argument's type, add more:
 //   json_names(E)                          pairs of an enumeration's values and names
 //   json_value(const T&), json_value(const Json&, T&)   a type with a form of its own
 #pragma once
@@ -232,61 +232,6 @@ class Reader {
   const Reading& how_;
 };
 
-class Describer {
- public:
-  Json properties = Json::object(), required = Json::array();
-
-  template <class T>
-  void operator()(const char* key, T& value, const char* meaning = "") {
-    optional(key, value, true, meaning);
-    required.push_back(key);
-  }
-  template <class T>
-  void optional(const char* key, T& value, bool, const char* meaning = "") {
-    Json entry = {{"description", meaning}};
-    entry.update(schema(value));
-    properties[key] = std::move(entry);
-  }
-
-  template <class T>
-  static Json schema(T& value) {
-    if constexpr (std::is_same_v<T, Json>) {
-      return Json::object();
-    } else if constexpr (std::is_same_v<T, double>) {
-      return {{"type", {"number", "null"}}};
-    } else if constexpr (std::is_same_v<T, bool>) {
-      return {{"type", "boolean"}};
-    } else if constexpr (std::is_integral_v<T>) {
-      return {{"type", "integer"}};
-    } else if constexpr (std::is_same_v<T, std::string> ||
-                         std::is_same_v<T, std::filesystem::path>) {
-      return {{"type", "string"}};
-    } else if constexpr (Named<T>) {
-      Json names = Json::array();
-      for (const auto& [each, name] : json_names(value)) names.push_back(name);
-      return {{"enum", std::move(names)}};
-    } else if constexpr (IsOptional<T>::value) {
-      typename T::value_type inner{};
-      Json out = schema(inner);
-      if (out["type"].is_string()) out["type"] = Json::array({out["type"], "null"});
-      return out;
-    } else if constexpr (IsList<T>::value) {
-      typename T::value_type inner{};
-      return {{"type", "array"}, {"items", schema(inner)}};
-    } else if constexpr (IsMap<T>::value) {
-      T inner{};
-      return {{"type", "object"}, {"additionalProperties", schema(inner[""])}};
-    } else {
-      Describer inner;
-      visit_all(inner, value);
-      return {{"type", "object"},
-              {"properties", std::move(inner.properties)},
-              {"required", std::move(inner.required)},
-              {"additionalProperties", false}};
-    }
-  }
-};
-
 }  // namespace visitors
 
 template <class T>
@@ -313,19 +258,4 @@ Json to_document(const char* schema, const T& value) {
   out.update(to_fields(value));
   return out;
 }
-/// The JSON Schema of such a document.
-template <class T>
-Json document_schema(const char* schema, const char* title) {
-  T value{};
-  Json described = visitors::Describer::schema(value);
-  Json properties = {{"schema", {{"const", schema}}}}, required = Json::array({"schema"});
-  properties.update(described["properties"]);
-  for (const auto& key : described["required"]) required.push_back(key);
-  described["properties"] = std::move(properties);
-  described["required"] = std::move(required);
-  Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}};
-  out.update(described);
-  return out;
-}
-
 }  // namespace fk

@@ -280,7 +280,7 @@ auto answered(Communicator* comm, const Body& body) -> Attempt<decltype(body())>
     return {NotDone{why, echo, any_device_lost()}, {}};
   }
 }
-// Of an open case, whose device is known.
+// The communicator of an open case; its device is known.
 Communicator* comm_of_ranks(const TaskServices& services) { return shared_comm("", services); }
 
 const Provider& provider_of(const std::string& plugin, const AskedCase& asked, const Device& device,

@@ -86,6 +86,7 @@ std::string device_word(const VerdictKey& key) {
 
 // A verdict inside another document.
 struct InnerVerdict {
+  static constexpr const char* kSchemaFile = "verdict.json";
   Verdict verdict;
 };
 template <class Visitor>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBytesMost = 1'000'000'000'000'000;  // that a claim is believed to be
 
-// What is claimed, where it can be.
+// The claim where it is possible, else 0.
 double sane(double claim, double most) {
   return std::isfinite(claim) && claim >= 0 ? std::min(claim, most) : 0;
 }

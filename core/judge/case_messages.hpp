@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks of a judgement (core/cli/case_tasks.cpp), with their answers: what the judge asks of
-// the oracle's process, and what it asks of a process that runs a provider. Cases stay open between
-// tasks, by number.
+// The tasks of a judgement (core/cli/case_tasks.cpp), with their answers. The judge gives some to
+// the oracle's process, and some to a process that runs a provider. Cases stay open between tasks,
+// by number.
 #pragma once
 #include <cmath>
 #include <optional>

@@ -84,7 +84,7 @@ class JudgePool {
   // Asks the oracle. Error when its process fails.
   template <class Question>
   typename Question::Answer ask(const Question& question) {
-    // What it says meanwhile shows that it lives.
+    // Progress messages are signs of life.
     auto answer = oracle_->ask(question, [](const Json&) {});
     if (!answer) fail("the oracle", oracle_->failure().sentence());
     return std::move(*answer);

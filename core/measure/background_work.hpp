@@ -9,20 +9,20 @@
 
 namespace fk {
 
-// A task of a worker: for how many seconds the device lets it wait for next to nothing.
+// Task of a worker, registered in core/cli: the device's delay of a tiny piece of work, in seconds.
 struct IdleWait {
   static constexpr const char* kName = "case_idle";
   using Answer = double;
   std::string device;
-  int ranks = 0;  // of one that has the devices of so many ranks; 0: its own device
+  int ranks = 0;  // the longest delay on the devices of so many ranks; 0: its own device
   FK_FIELDS(device, ranks)
 };
 // Kind of failure of processes that were ended for this test, whatever it showed.
 inline constexpr const char* kBusy = "busy";
 
-// What shows that the device works for processes that stand still; empty: nothing does. `wait_s`
-// asks somebody else (IdleWait). Where one has to wait, `looks` times in a row, the processes are
-// ended: they have failed afterwards, also where that makes no difference and nothing is told.
+// Evidence that the device works for these stopped processes; empty: none. `wait_s` measures the
+// delay in another process (IdleWait). If it is long `looks` times in a row, the processes are
+// ended. They count as failed then, even if the end changes nothing and the result is empty.
 std::string works_while_stopped(RankGroup& runners, const std::function<double()>& wait_s,
                                 int looks);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `check` writes with --json, and `bench` of an op.
+// The documents of `check`, and of `bench` for an op.
 #pragma once
 #include <optional>
 #include <string>

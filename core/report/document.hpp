@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "core/base/fields.hpp"
+#include "core/base/schema.hpp"
 
 namespace fk {
 

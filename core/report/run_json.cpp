@@ -202,6 +202,7 @@ Json run_json(const RunReport& report) { return document(RunDocument{report}); }
 // Several scenarios in one document.
 struct RunsDocument {
   struct Entry {
+    static constexpr const char* kSchemaFile = "run.json";
     RunDocument run;
   };
   static constexpr const char* kSchema = "fk-host.runs/1";

@@ -84,7 +84,7 @@ class Side {
   double gap_s_ = 0, open_s_ = 0;
 };
 
-// The task of a runner that checks a plugin's ops on their smallest cases. The answer is the fault
+// The task of a worker that checks a plugin's ops on their smallest cases. The answer is the fault
 // of the first wrong case; empty: none is wrong.
 struct SmokeCheck {
   static constexpr const char* kName = "smoke_check";

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/handlers.hpp"
 #include "core/exec/recorder.hpp"
-#include "core/worker/handlers.hpp"
 #include "core/worker/sandbox.hpp"
 #include "core/worker/spec.hpp"
 

@@ -106,7 +106,7 @@ class RankRunner {
   virtual int64_t held_bytes() = 0;  // private memory, as the kernel counts it
 
  protected:
-  // What its process said, as a struct; malformed words end it. Nothing in, nothing out.
+  // A message of the process as a struct. A malformed one ends the process. Nothing gives nothing.
   template <class Answer>
   std::optional<Answer> understand(const std::optional<Json>& said, const char* question,
                                    const Reading& how = kForeignMessage) {

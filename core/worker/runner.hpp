@@ -151,7 +151,7 @@ class Runner final : public RankRunner {
   // Repeats hear() until the end of the time.
   std::optional<Json> wait_for_result(double patience_s, const OnProgress& progress);
   bool take_states(int64_t bytes);  // that came with a session's description
-  // The result if it is there; nothing when it is not, or the runner has failed.
+  // The answer, if it has arrived; nothing otherwise, or after a failure of the worker.
   std::optional<Json> hear(double patience_s, const OnProgress& progress);
   bool ends_a_drive(const Json& message);
   void unasked();

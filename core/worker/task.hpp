@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work other than whole models that has to happen in a runner, because it runs plugin code: `check`
-// and `bench` register theirs beside their verb. A task is a function of its question, a message as
-// in handlers.hpp.
+// Work other than whole models that has to run in a worker, because it runs plugin code. `check`
+// and `bench` register their tasks beside their verbs. A task is a function of its question, a
+// message (core/base/handlers.hpp).
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/handlers.hpp"
 #include "core/base/json.hpp"
 #include "core/comm/communicator.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
-#include "core/worker/handlers.hpp"
 
 namespace fk {
 
@@ -28,7 +28,7 @@ struct TaskServices {
   std::function<std::shared_ptr<Communicator>(Device& device)> communicator;
   // Reports the current activity to the controller, for the message after a crash.
   std::function<void(const std::string& stage)> stage;
-  // Sends an intermediate result, which also shows that the runner is alive.
+  // Sends an intermediate result, which also shows that the worker is alive.
   std::function<void(const Json& progress)> progress;
   // Waits for the sign of a controller that has other waits of its own (Runner::sign). With idle
   // cores it sees the sign within a microsecond. False: the task is cancelled.

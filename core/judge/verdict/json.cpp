@@ -2,6 +2,7 @@
 // A verdict as JSON, both ways, and the JSON Schema of it, from fields.hpp.
 #include "core/judge/verdict/fields.hpp"
 
+#include "core/base/schema.hpp"
 #include "core/base/text.hpp"
 
 namespace fk {

@@ -227,7 +227,7 @@ struct AnotherFailed {
   FK_FIELDS(stop_s)
 };
 
-// What a leader tells of a worker without being asked; each key may be missing.
+// News of a worker, which a leader sends unasked; each key may be missing.
 struct Token {
   uint64_t id = 0;
   int64_t index = 0, token = 0;

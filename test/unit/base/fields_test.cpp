@@ -5,6 +5,7 @@
 
 #include "core/base/fields.hpp"
 
+#include "core/base/schema.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;

@@ -3,7 +3,7 @@
 // If these fail, a process does something else than it was asked, or dies of a message that nobody
 // knows.
 
-#include "core/worker/handlers.hpp"
+#include "core/base/handlers.hpp"
 
 #include "core/worker/messages.hpp"
 #include "test/catch.hpp"
