@@ -23,6 +23,7 @@ struct CallCost {
 
 struct BenchRow {
   std::string op, case_name, provider;
+  int ranks = 1;      // that call the case together
   Axes axes;          // of the case, as its contract names them
   std::string why;    // why there is no time: refused, wrong, failed
   std::string note;   // why its values were not judged; it is timed in any case

@@ -42,6 +42,7 @@ struct CheckRow {
   std::string text;
   double worst = 0;   // largest error as a share of the allowed error; below 1 is right
   bool echo = false;  // of a collective: only because another rank failed first
+  int ranks = 1;      // that call the case together
 };
 
 struct CheckReport {

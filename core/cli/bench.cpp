@@ -23,6 +23,7 @@
 #include "core/judge/plan/case_plan.hpp"
 #include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
+#include "core/report/check_documents.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/rank_group.hpp"
 #include "core/worker/task.hpp"
@@ -38,77 +39,47 @@ struct BenchArguments {
   BenchOptions options;
 };
 
-Json row_json(const BenchRow& r) {
-  Json row = {{"op", r.op},
-              {"case", r.case_name},
-              {"axes", r.axes},
-              {"provider", r.provider},
-              {"why", r.why},
-              {"note", r.note},
-              {"cold_s", r.cold.median_s},
-              {"cold_low_s", r.cold.low_s},
-              {"cold_high_s", r.cold.high_s},
-              {"samples", r.cold.samples},
-              {"dropped", r.cold.dropped},
-              {"warm_s", r.warm_s},
-              {"plan_s", r.plan_s},
-              {"calls_per_sample", r.calls},
-              {"captured", r.captured},
-              {"host_bound", r.host_bound},
-              {"settled", r.settled},
-              {"bytes", r.cost.bytes},
-              {"flops", r.cost.flops},
-              {"wire", r.cost.wire},
-              {"copy_s", r.copy_s},
-              {"of_copy", r.of_copy()},
-              {"roofline", r.roofline}};
-  if (!r.routing.empty()) row["routing"] = r.routing;
-  if (r.skew > 0) row["skew"] = r.skew;
-  if (r.of_uniform.blocks > 0) {
-    row["of_uniform"] = r.of_uniform.value;
-    row["of_uniform_low"] = r.of_uniform.low;
-    row["of_uniform_high"] = r.of_uniform.high;
-  }
-  if (!r.against.empty()) {
-    row["against"] = r.against;
-    row["speedup"] = r.ratio.value;
-    row["speedup_low"] = r.ratio.low;
-    row["speedup_high"] = r.ratio.high;
-    row["blocks"] = r.ratio.blocks;
-    row["verdict"] = speed_name(r.ratio.speed);
-  }
-  return row;
-}
+// Times the providers of one op. Each row comes as news; the answer is the device's name.
+struct BenchOp {
+  static constexpr const char* kName = "bench_op";
+  using Answer = std::string;
+  std::string op, size;
+  double seconds = 0;
+  std::string device, captured;
+  double skew = 0;
+  bool graphs = true;
+  std::vector<std::string> cases, providers;
+  FK_FIELDS(op, size, seconds, device, captured, skew, graphs, cases, providers)
+};
 
-Json bench_task(const Json& arguments, const TaskServices& services) {
+std::string bench_task(const BenchOp& asked, const TaskServices& services) {
   BenchOptions options;
-  const auto device =
-      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.local_rank));
+  const auto device = open_device(device_of_rank(asked.device, services.local_rank));
   const auto comm = services.communicator(*device);
   options.device = device.get();
   if (!device->host_memory())
     options.threads = static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
-  options.size = arguments.at("size").get<std::string>();
-  options.seconds = arguments.at("seconds").get<double>();
-  options.graphs = arguments.at("graphs").get<bool>();
-  options.providers = arguments.at("providers").get<std::vector<std::string>>();
-  options.cases = arguments.at("cases").get<std::vector<std::string>>();
+  options.size = asked.size;
+  options.seconds = asked.seconds;
+  options.graphs = asked.graphs;
+  options.providers = asked.providers;
+  options.cases = asked.cases;
   options.comm = comm.get();
-  options.skew = arguments.value("skew", 0.0);
+  options.skew = asked.skew;
   std::vector<Case> cases;
-  const auto op = arguments.at("op").get<std::string>();
-  if (const auto folder = arguments.value("captured", std::string()); !folder.empty()) {
-    const Captured captured = Captured::open(folder, services.catalog);
-    cases = captured.cases(op);
+  if (!asked.captured.empty()) {
+    const Captured captured = Captured::open(asked.captured, services.catalog);
+    cases = captured.cases(asked.op);
     options.captured = &cases;
     options.captured_random = captured.random_weights();
   }
-  options.on_row = [&](const BenchRow& row) { services.progress(row_json(row)); };
+  options.on_row = [&](const BenchRow& row) { services.progress(to_fields(row)); };
   options.on_step = [&](const std::string& what) { services.stage(what); };
-  bench_op(services.plugins, op, options);
-  return {{"device", device->name()}};
+  bench_op(services.plugins, asked.op, options);
+  return device->name();
 }
-FK_TASK(bench_op, bench_task);
+FK_TASK(bench_task);
+FK_DOCUMENT(bench, BenchDocument);
 
 std::string rate(double amount, double seconds, double unit) {
   if (seconds <= 0 || amount <= 0) return "";
@@ -125,29 +96,25 @@ std::string percent(double share) {
   return text;
 }
 
-// A row with all possible keys.
-Json any_row() {
+// A row of a whole op that has no times.
+BenchRow row_without_times(const std::string& op, const std::string& why) {
   BenchRow row;
-  row.routing = row.against = "any";
-  row.skew = row.of_uniform.blocks = 1;
-  return row_json(row);
+  row.op = op;
+  row.why = why;
+  return row;
 }
 
 // Reports rows as they come, so that a crash loses none. `device` gets the worker's name for it.
-std::vector<Json> run_op(const BenchArguments& a, const std::string& op,
-                         const PluginSet& plugin_set, int ranks, std::string& device,
-                         std::vector<Protection>& protections) {
+std::vector<BenchRow> run_op(const BenchArguments& a, const std::string& op,
+                             const PluginSet& plugin_set, int ranks, std::string& device,
+                             std::vector<Protection>& protections) {
   // Ranks that share a device would wait for each other's lock.
   const std::string kind = a.device.substr(0, a.device.find(':'));
   const auto count = std::ranges::count_if(
       device_names(), [&](const auto& d) { return starts_with(d, kind + ":"); });
   if (ranks > 1 && kind != "cpu" && ranks > count)
-    return {{{"op", op},
-             {"case", ""},
-             {"provider", ""},
-             {"ranks", ranks},
-             {"why", "left out: " + std::to_string(ranks) + " ranks on " + std::to_string(count) +
-                         " devices"}}};
+    return {row_without_times(op, "left out: " + std::to_string(ranks) + " ranks on " +
+                                      std::to_string(count) + " devices")};
   Runner::Options options;
   options.name = "bench of " + op;
   options.device = a.device;
@@ -161,79 +128,69 @@ std::vector<Json> run_op(const BenchArguments& a, const std::string& op,
   for (const auto& c : plugin_set.candidates)
     if (c.error.empty()) files.push_back({c.path, c.trust});
   // All ranks have the slowest rank's times, so the first rank's rows stand for all.
-  ToldRows told(any_row());
+  ToldRows<BenchRow> told;
   if (!runner.failed() && runner.load(files)) {
-    const Json arguments = {{"op", op},
-                            {"size", a.options.size},
-                            {"seconds", a.options.seconds},
-                            {"device", a.device},
-                            {"captured", a.captured},
-                            {"skew", a.options.skew},
-                            {"graphs", a.options.graphs},
-                            {"cases", a.options.cases},
-                            {"providers", a.options.providers}};
-    const auto done = runner.task_on_all("bench_op", arguments, [&](int rank, const Json& row) {
+    const BenchOp asked{.op = op,
+                        .size = a.options.size,
+                        .seconds = a.options.seconds,
+                        .device = a.device,
+                        .captured = a.captured,
+                        .skew = a.options.skew,
+                        .graphs = a.options.graphs,
+                        .cases = a.options.cases,
+                        .providers = a.options.providers};
+    const auto done = runner.task_on_all(asked, [&](int rank, const Json& row) {
       if (rank == 0) told.add(row);
     });
-    const auto name = done ? done->front().find("device") : Json::const_iterator();
-    if (done && name != done->front().end() && name->is_string()) device = name->get<std::string>();
+    if (done) device = done->front();
   }
-  std::vector<Json> rows = told.rows();
-  for (auto& row : rows)
-    if (ranks > 1) row["ranks"] = ranks, row["trusted"] = true;
+  std::vector<BenchRow> rows = told.rows();
+  for (auto& row : rows) row.ranks = ranks;
   if (!runner.protections().empty()) protections = runner.protections();
   if (!runner.failed()) return rows;
   const std::string why = runner.failure().sentence();
   if (runner.failure().kind == "environment") fail_host("bench", "nothing can be measured: " + why);
-  rows.push_back({{"op", op}, {"case", ""}, {"provider", ""}, {"why", why}});
+  rows.push_back(row_without_times(op, why));
   return rows;
 }
 
-std::string times(const Json& row, const std::string& key) {
+std::string interval_text(const Ratio& ratio) {
   char text[64];
-  std::snprintf(text, sizeof text, "x %.3f (%.3f-%.3f)", row.value(key, 0.0),
-                row.value(key + "_low", 0.0), row.value(key + "_high", 0.0));
+  std::snprintf(text, sizeof text, "%.3f (%.3f-%.3f)", ratio.value, ratio.low, ratio.high);
   return text;
 }
 
-void add_row(Table& table, const Json& row) {
-  const double cold = row.value("cold_s", 0.0);
-  char speedup[48] = "", count[48] = "";
-  if (row.contains("speedup"))
-    std::snprintf(speedup, sizeof speedup, "%.3f (%.3f-%.3f)", row.value("speedup", 0.0),
-                  row.value("speedup_low", 0.0), row.value("speedup_high", 0.0));
-  const int calls = row.value("calls_per_sample", 1), dropped = row.value("dropped", 0);
-  std::snprintf(count, sizeof count, calls > 1 ? "%d x %d" : "%d", row.value("samples", 0), calls);
-  std::string what = excerpt(row.value("why", std::string()), 120);
-  if (dropped) what += std::to_string(dropped) + " samples dropped";
-  if (row.value("host_bound", false))
-    what += (what.empty() ? "" : ", ") + std::string("host bound");
-  const std::string verdict = row.value("verdict", std::string());
+void add_row(Table& table, const BenchRow& row) {
+  const double cold = row.cold.median_s;
+  const bool timed = cold > 0;
+  char count[48] = "";
+  std::snprintf(count, sizeof count, row.calls > 1 ? "%d x %d" : "%d", row.cold.samples, row.calls);
+  std::string what = excerpt(row.why, 120);
+  if (row.cold.dropped) what += std::to_string(row.cold.dropped) + " samples dropped";
+  if (row.host_bound) what += (what.empty() ? "" : ", ") + std::string("host bound");
   char routing[80] = "";
-  if (row.contains("routing"))
-    std::snprintf(routing, sizeof routing, ", %s %.3g", row.value("routing", "").c_str(),
-                  row.value("skew", 0.0));
+  if (!row.routing.empty())
+    std::snprintf(routing, sizeof routing, ", %s %.3g", row.routing.c_str(), row.skew);
   const bool fine = what.empty();
-  if (row.contains("of_uniform"))
-    what += (fine ? "" : ", ") + times(row, "of_uniform") + " of uniform";
-  table.row({row.value("op", std::string()), row.value("case", std::string()) + routing,
-             row.value("provider", std::string()), cold > 0 ? human_duration(cold) : "",
-             cold > 0 ? human_duration(row.value("cold_low_s", 0.0)) + "-" +
-                            human_duration(row.value("cold_high_s", 0.0))
-                      : "",
-             row.value("warm_s", 0.0) > 0 ? human_duration(row.value("warm_s", 0.0)) : "",
-             cold > 0 ? count : "", rate(row.value("bytes", 0.0), cold, 1e9),
-             percent(cold > 0 ? row.value("of_copy", 0.0) : 0),
-             rate(row.value("flops", 0.0), cold, 1e12),
-             percent(cold > 0 ? row.value("roofline", 0.0) : 0), speedup,
-             Cell(verdict, verdict == "faster"   ? Style::good
-                           : verdict == "slower" ? Style::bad
-                                                 : Style::plain),
+  if (row.of_uniform.blocks > 0)
+    what += (fine ? "" : ", ") + ("x " + interval_text(row.of_uniform)) + " of uniform";
+  const bool raced = !row.against.empty();
+  const Speed speed = row.ratio.speed;
+  table.row({row.op, row.case_name + routing, row.provider, timed ? human_duration(cold) : "",
+             timed ? human_duration(row.cold.low_s) + "-" + human_duration(row.cold.high_s) : "",
+             row.warm_s > 0 ? human_duration(row.warm_s) : "", timed ? count : "",
+             rate(row.cost.bytes, cold, 1e9), percent(row.of_copy()),
+             rate(row.cost.flops, cold, 1e12), percent(timed ? row.roofline : 0),
+             raced ? interval_text(row.ratio) : "",
+             Cell(raced ? speed_name(speed) : "", !raced                   ? Style::plain
+                                                  : speed == Speed::faster ? Style::good
+                                                  : speed == Speed::slower ? Style::bad
+                                                                           : Style::plain),
              Cell(what, fine ? Style::plain : Style::bad)});
 }
 
-std::string trust_line(const Json& rows) {
-  if (std::none_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("ranks"); }))
+std::string trust_line(const std::vector<BenchRow>& rows) {
+  if (std::none_of(rows.begin(), rows.end(), [](const BenchRow& row) { return row.ranks > 1; }))
     return "";
   return "Providers of collectives are trusted: values are compared once, and each provider "
          "reports its own times. `fk-host bench CANDIDATE` judges every call of every rank.\n";
@@ -407,7 +364,7 @@ int bench(const BenchArguments& asked, bool as_json) {
   need_known(a.options.providers, known, "--provider", "usable plugin");
   std::string origin;
   const auto ops = choose_ops(a, catalog, origin);
-  Json all = Json::array();
+  std::vector<BenchRow> all;
   bool good = true;
   const bool colour = colour_wanted(stdout);
   std::string device = a.device;
@@ -429,20 +386,15 @@ int bench(const BenchArguments& asked, bool as_json) {
   for (const auto& op : ops) {
     for (const int ranks : ranks_for(a, catalog, op))
       for (const auto& row : run_op(a, op, plugin_set, ranks, device, protections)) {
-        const std::string why = row.value("why", std::string());
-        good &= why.empty() || starts_with(why, "refused") || starts_with(why, "left out");
+        good &=
+            row.why.empty() || starts_with(row.why, "refused") || starts_with(row.why, "left out");
         add_row(table, row);
         all.push_back(row);
       }
   }
   if (as_json)
-    print_json({{"schema", "fk-host.bench/2"},
-                {"device", device},
-                {"size", a.options.size},
-                {"captured", origin},
-                {"seconds", a.options.seconds},
-                {"protections", to_json(protections)},
-                {"rows", all}},
+    print_json(document(BenchDocument{device, a.options.size, origin, a.options.seconds,
+                                      protections, all}),
                a.json);
   else
     std::printf("%s%s%s%s", origin.empty() ? "" : (origin + "\n").c_str(),

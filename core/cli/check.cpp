@@ -53,9 +53,9 @@ class Checker {
           const Captured* captured)
       : a_(a), found_(found), plugin_set_(plugin_set), captured_(captured) {}
 
-  std::vector<Json> run(const Catalog& catalog) {
+  std::vector<CheckRow> run(const Catalog& catalog) {
     for (const auto& finding : lint(found_.path, found_.trust)) {
-      if (finding.fatal) add("", "violation", "lint", finding.rule + ": " + finding.text);
+      if (finding.fatal) add("", "lint", finding.rule + ": " + finding.text);
     }
     if (!rows_.empty()) return rows_;  // a file that breaks the lint is not loaded
     for (const auto& wanted : a_.ops) need_op(wanted);
@@ -65,7 +65,7 @@ class Checker {
       if (!has_wanted_case(op.op, catalog)) continue;
       const std::string why = note_mismatch(op, catalog);
       if (!why.empty())
-        add(op.op, "violation", "contract", why);
+        add(op.op, "contract", why);
       else
         check(op.op, catalog);
     }
@@ -110,16 +110,14 @@ class Checker {
     return std::ranges::any_of(names, [&](const auto& name) { return contains(wanted, name); });
   }
 
-  void add(const std::string& op, const std::string& status, const std::string& rule,
-           const std::string& text) {
-    rows_.push_back({{"op", op},
-                     {"provider", plugin_name(found_)},
-                     {"case", ""},
-                     {"variant", ""},
-                     {"status", status},
-                     {"rule", rule},
-                     {"text", text},
-                     {"worst", 0}});
+  void add(const std::string& op, const std::string& rule, const std::string& text) {
+    CheckRow row;
+    row.op = op;
+    row.provider = plugin_name(found_);
+    row.status = CheckStatus::violation;
+    row.rule = rule;
+    row.text = text;
+    rows_.push_back(std::move(row));
   }
 
   void check(const std::string& op, const Catalog& catalog) {
@@ -186,23 +184,19 @@ class Checker {
 
   void check_with(const std::string& op, int ranks) {
     RankGroup& runner = runners(ranks);
-    if (loaded_ && !loaded_->errors.back().empty())
-      return add(op, "violation", "load", loaded_->errors.back());
-    CheckRow any;
-    any.worst = std::numeric_limits<double>::infinity();
-    std::vector<ToldRows> rows(static_cast<size_t>(ranks), ToldRows(row_json(any)));
+    if (loaded_ && !loaded_->errors.back().empty()) return add(op, "load", loaded_->errors.back());
+    std::vector<ToldRows<CheckRow>> rows(static_cast<size_t>(ranks));
     if (loaded_) {
       runner.task_on_all(
-          "check_op",
-          {{"plugin", found_.note.name},
-           {"op", op},
-           {"size", a_.options.size},
-           {"cases", a_.options.only_cases},
-           {"device", a_.device},
-           {"captured", a_.captured},
-           {"quick", a_.options.quick},
-           {"families", a_.families},
-           {"seed", a_.options.seed}},
+          CheckOp{.plugin = found_.note.name,
+                  .op = op,
+                  .size = a_.options.size,
+                  .cases = a_.options.only_cases,
+                  .device = a_.device,
+                  .captured = a_.captured,
+                  .quick = a_.options.quick,
+                  .families = a_.families,
+                  .seed = a_.options.seed},
           [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].add(row); });
     }
     if (runner.failed() && runner.failure().kind == "environment")
@@ -215,24 +209,24 @@ class Checker {
           {"crashed", "crash"}, {"exited", "exit"},  {"hang", "time"},
           {"memory", "memory"}, {"lost", "forward"}, {"forbidden", "sandbox"}};
       const auto rule = rules.find(f.kind);
-      add(op, "violation", rule == rules.end() ? f.kind : rule->second,
-          with_symbols(f.sentence(), found_.path));
+      add(op, rule == rules.end() ? f.kind : rule->second, with_symbols(f.sentence(), found_.path));
     }
   }
 
   // One row per case and variant, with the worst result of all ranks. A row that only echoes
   // another rank's failure counts least. A case that is untestable on one rank may be testable on
   // another. True when an answer was wrong or a rule was broken.
-  bool merge(const std::vector<ToldRows>& ranks) {
-    const auto badness = [](const Json& row) {
-      static const std::vector<std::string> order = {"untestable", "ok",    "unsupported",
-                                                     "unjudged",   "wrong", "violation"};
-      const auto at = std::find(order.begin(), order.end(), row.value("status", ""));
-      return std::pair(!row.value("echo", false), at - order.begin());
+  bool merge(const std::vector<ToldRows<CheckRow>>& ranks) {
+    const auto badness = [](const CheckRow& row) {
+      static const std::vector<CheckStatus> order = {
+          CheckStatus::untestable, CheckStatus::ok,    CheckStatus::unsupported,
+          CheckStatus::unjudged,   CheckStatus::wrong, CheckStatus::violation};
+      return std::pair(!row.echo,
+                       std::find(order.begin(), order.end(), row.status) - order.begin());
     };
     bool broken = false;
     for (size_t i = 0; i < ranks[0].rows().size(); ++i) {
-      Json row = ranks[0].rows()[i];
+      CheckRow row = ranks[0].rows()[i];
       size_t worst = 0;
       for (size_t r = 1; r < ranks.size(); ++r) {
         const auto& told = ranks[r].rows();
@@ -240,12 +234,11 @@ class Checker {
         row = told[i];
         worst = r;
       }
-      row.erase("echo");
-      if (ranks.size() > 1) row["ranks"] = ranks.size();
-      if (ranks.size() > 1 && row.value("status", "") != "ok")
-        row["text"] = "rank " + std::to_string(worst) + ": " + row.value("text", "");
-      const auto status = row.value("status", "");
-      broken |= status == "violation" || status == "wrong";
+      row.echo = false;
+      row.ranks = static_cast<int>(ranks.size());
+      if (row.ranks > 1 && row.status != CheckStatus::ok)
+        row.text = "rank " + std::to_string(worst) + ": " + row.text;
+      broken |= row.status == CheckStatus::violation || row.status == CheckStatus::wrong;
       rows_.push_back(std::move(row));
     }
     return broken;
@@ -257,9 +250,9 @@ class Checker {
   const Captured* captured_;
   std::unique_ptr<DeviceLock> turn_;
   std::optional<RankGroup> runner_;
-  std::optional<Runner::Loaded> loaded_;
+  std::optional<Loaded> loaded_;
   bool spoilt_ = false;
-  std::vector<Json> rows_;
+  std::vector<CheckRow> rows_;
   std::vector<Protection> protections_;
 };
 
@@ -275,7 +268,7 @@ void need_common(const FoundPlugin& found, const std::vector<std::string>& captu
 // Judges smoke cases again; larger ones take minutes. Not for a baseline, and not without the
 // sandbox: a plugin that can write to this process could change the result anyway.
 std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin& found,
-                                     const std::vector<Json>& rows) {
+                                     const std::vector<CheckRow>& rows) {
   if (found.trust != Trust::candidate || !a.sandbox) return std::nullopt;
   Question question;
   question.candidate = found.path;
@@ -288,7 +281,7 @@ std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin&
   policy.patience_s = a.patience_s;
   // A plugin for larger cases may refuse the judged ones, some of which have the same names.
   const bool same = !a.captured.empty() || a.options.size == policy.size;
-  return second_look(question, same ? rows : std::vector<Json>{});
+  return second_look(question, same ? rows : std::vector<CheckRow>{});
 }
 
 int run(CheckArguments a, bool as_json) {
@@ -314,15 +307,14 @@ int run(CheckArguments a, bool as_json) {
   }
   std::optional<Checker> checker(std::in_place, a, found, plugin_set,
                                  captured ? &*captured : nullptr);
-  const std::vector<Json> rows = checker->run(catalog);
+  const std::vector<CheckRow> rows = checker->run(catalog);
   const std::vector<Protection> protections = checker->protections();
   checker.reset();  // ends its processes, and its lock on the device
   bool good = true, any = false, judged = false;
   for (const auto& row : rows) {
-    const std::string status = text_of(row, "status");
-    good &= status != "wrong" && status != "violation";
-    any |= status == "ok" || status == "unjudged";
-    judged |= status == "ok";
+    good &= row.status != CheckStatus::wrong && row.status != CheckStatus::violation;
+    any |= row.status == CheckStatus::ok || row.status == CheckStatus::unjudged;
+    judged |= row.status == CheckStatus::ok;
   }
   std::string verdict =
       !good     ? "FAIL"
@@ -343,23 +335,22 @@ int run(CheckArguments a, bool as_json) {
   const std::string stale = stale_build(found.path);
   if (!stale.empty()) std::fprintf(stderr, "fk-host: %s\n", excerpt(stale, 1000).c_str());
   if (as_json) {
-    print_json({{"schema", "fk-host.check/1"},
-                {"plugin", plugin_name(found)},
-                {"file", found.path.string()},
-                {"stale", stale},
-                {"seed", a.options.seed},
-                {"size", a.options.size},
-                {"cases", a.options.only_cases},
-                {"quick", a.options.quick},
-                {"families", a.families},
-                {"captured", origin},
-                {"device", a.device},
-                {"passed", good},
-                {"judged", look ? Json({{"status", name_of(look->status)}, {"why", look->why}})
-                                : Json(nullptr)},
-                {"protections", to_json(protections)},
-                {"rows", rows}},
-               a.json);
+    CheckDocument out{.plugin = plugin_name(found),
+                      .file = found.path.string(),
+                      .stale = stale,
+                      .seed = a.options.seed,
+                      .size = a.options.size,
+                      .cases = a.options.only_cases,
+                      .quick = a.options.quick,
+                      .families = a.families,
+                      .captured = origin,
+                      .device = a.device,
+                      .passed = good,
+                      .judged = {},
+                      .protections = protections,
+                      .rows = rows};
+    if (look) out.judged = {look->status, look->why};
+    print_json(document(out), a.json);
   } else {
     std::printf("%s %s (%s), cases %s%s, on %s, seed %llu\n", excerpt(plugin_name(found)).c_str(),
                 excerpt(found.note.version).c_str(), excerpt(found.path.string(), 300).c_str(),
@@ -410,6 +401,7 @@ std::function<int()> add_check(const Options& app) {
   };
 }
 
+FK_DOCUMENT(check, CheckDocument);
 FK_VERB(check, "lint, conformance and correctness of a plugin's ops", add_check);
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/check/handshake.hpp"
 #include "core/cli/check_rows.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/scenario/side.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 
@@ -22,32 +23,30 @@ int threads_beside(const Device& device) {
                               : static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
 }
 
-Json check_op(const Json& arguments, const TaskServices& services) {
+Nothing check_op(const CheckOp& asked, const TaskServices& services) {
   adopt_orphans();
   CheckOptions options;
-  const auto device =
-      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.local_rank));
+  const auto device = open_device(device_of_rank(asked.device, services.local_rank));
   const auto comm = services.communicator(*device);
   options.device = device.get();
   options.threads = threads_beside(*device);
-  options.size = arguments.at("size").get<std::string>();
-  options.only_cases = arguments.at("cases").get<std::vector<std::string>>();
-  options.seed = arguments.at("seed").get<uint64_t>();
-  options.quick = arguments.at("quick").get<bool>();
-  for (const Json& family : arguments.at("families"))
-    options.families.push_back(family_of(family.get<std::string>()));
-  options.ops = {arguments.at("op").get<std::string>()};
+  options.size = asked.size;
+  options.only_cases = asked.cases;
+  options.seed = asked.seed;
+  options.quick = asked.quick;
+  for (const auto& family : asked.families) options.families.push_back(family_of(family));
+  options.ops = {asked.op};
   options.plugins = &services.plugins;
   options.comm = comm.get();
-  options.on_row = [&](const CheckRow& row) { services.progress(row_json(row)); };
+  options.on_row = [&](const CheckRow& row) { services.progress(to_fields(row)); };
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);
   };
-  const auto plugin = arguments.at("plugin").get<std::string>();
+  const std::string& plugin = asked.plugin;
   std::vector<Case> cases;
-  if (const auto folder = arguments.value("captured", std::string()); !folder.empty()) {
-    services.stage("reading " + folder);
-    cases = Captured::open(folder, services.catalog).cases(options.ops[0]);
+  if (!asked.captured.empty()) {
+    services.stage("reading " + asked.captured);
+    cases = Captured::open(asked.captured, services.catalog).cases(asked.op);
     options.cases = &cases;
   }
   CheckRow hello;
@@ -59,18 +58,18 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   if (!hello.text.empty()) {
     hello.status = CheckStatus::violation;
     hello.rule = "hello";
-    services.progress(row_json(hello));
-    return Json::object();
+    services.progress(to_fields(hello));
+    return {};
   }
   check_plugin(services.plugins, plugin, options);
-  return Json::object();
+  return {};
 }
-FK_TASK(check_op, check_op);
+FK_TASK(check_op);
 
 // Before a candidate's whole-model run: checks its smallest cases as written.
-Json smoke_check(const Json& arguments, const TaskServices& services) {
+std::string smoke_check(const SmokeCheck& asked, const TaskServices& services) {
   CheckOptions options;
-  const auto device = open_device(arguments.at("device").get<std::string>());
+  const auto device = open_device(asked.device);
   options.device = device.get();
   options.threads = threads_beside(*device);
   options.quick = true;
@@ -78,15 +77,14 @@ Json smoke_check(const Json& arguments, const TaskServices& services) {
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(row.op + ", case " + row.case_name + ": " + step);
   };
-  for (const auto& row :
-       check_plugin(services.plugins, arguments.at("plugin").get<std::string>(), options).rows) {
+  for (const auto& row : check_plugin(services.plugins, asked.plugin, options).rows) {
     if (row.status != CheckStatus::wrong && row.status != CheckStatus::violation) continue;
-    return {{"wrong", row.op + ", case " + row.case_name + ": " +
-                          (row.rule.empty() ? "" : row.rule + ": ") + row.text}};
+    return row.op + ", case " + row.case_name + ": " + (row.rule.empty() ? "" : row.rule + ": ") +
+           row.text;
   }
-  return Json::object();
+  return "";
 }
-FK_TASK(smoke_check, smoke_check);
+FK_TASK(smoke_check);
 
 }  // namespace
 }  // namespace fk

@@ -1,57 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cli/check_rows.hpp"
 
-#include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/base/text.hpp"
 #include "core/report/table.hpp"
 
 namespace fk {
 
-Json row_json(const CheckRow& r) {
-  return {{"op", r.op},
-          {"provider", r.provider},
-          {"case", r.case_name},
-          {"variant", r.variant},
-          {"status", status_name(r.status)},
-          {"rule", r.rule},
-          {"text", r.text},
-          {"worst", std::isfinite(r.worst) ? Json(r.worst) : Json(nullptr)},
-          {"echo", r.echo}};
-}
-
-std::string text_of(const Json& row, const char* key) {
-  return row.is_object() ? row.value(key, std::string()) : "";
-}
-
-void print_rows(const std::vector<Json>& rows, bool verbose) {
+void print_rows(const std::vector<CheckRow>& rows, bool verbose) {
   const bool colour = colour_wanted(stdout);
-  std::map<std::string, std::map<std::string, int>> counts;
+  std::map<std::string, std::map<CheckStatus, int>> counts;
   std::vector<std::string> order;
   Table bad({{"op"}, {"case"}, {"variant"}, {"status"}, {"rule"}, {"what"}});
-  for (const auto& row : rows) {
-    const std::string op = text_of(row, "op"), status = text_of(row, "status");
-    if (counts.find(op) == counts.end()) order.push_back(op);
-    ++counts[op][status];
-    if (verbose || status == "wrong" || status == "violation" || status == "unjudged" ||
-        status == "untestable") {
-      const Style style = status == "ok"            ? Style::good
-                          : status == "unsupported" ? Style::weak
-                                                    : Style::bad;
-      bad.row({op, text_of(row, "case"), text_of(row, "variant"), Cell(status, style),
-               text_of(row, "rule"), excerpt(text_of(row, "text"), 300)});
-    }
+  const auto add_bad = [&](const CheckRow& row, Style style) {
+    bad.row({row.op, row.case_name, row.variant, Cell(status_name(row.status), style), row.rule,
+             excerpt(row.text, 300)});
+  };
+  for (const CheckRow& row : rows) {
+    if (counts.find(row.op) == counts.end()) order.push_back(row.op);
+    ++counts[row.op][row.status];
+    const bool fine = row.status == CheckStatus::ok, none = row.status == CheckStatus::unsupported;
+    if (verbose || (!fine && !none))
+      add_bad(row, fine ? Style::good : none ? Style::weak : Style::bad);
   }
   // For an op that refuses all cases, the author needs the first reason.
   for (const auto& op : order) {
-    if (counts[op]["ok"] || counts[op]["wrong"] || counts[op]["violation"] || verbose) continue;
-    for (const auto& row : rows) {
-      if (text_of(row, "op") != op || text_of(row, "status") != "unsupported") continue;
-      bad.row({op, text_of(row, "case"), text_of(row, "variant"), Cell("unsupported", Style::bad),
-               "", excerpt(text_of(row, "text"), 300)});
+    auto& c = counts[op];
+    if (c[CheckStatus::ok] || c[CheckStatus::wrong] || c[CheckStatus::violation] || verbose)
+      continue;
+    for (const CheckRow& row : rows) {
+      if (row.op != op || row.status != CheckStatus::unsupported) continue;
+      add_bad(row, Style::bad);
       break;
     }
   }
@@ -67,9 +48,12 @@ void print_rows(const std::vector<Json>& rows, bool verbose) {
   };
   for (const auto& op : order) {
     auto& c = counts[op];
-    summary.row({op, number(c["ok"], Style::good), number(c["unsupported"], Style::plain),
-                 number(c["unjudged"], Style::bad), number(c["untestable"], Style::bad),
-                 number(c["wrong"], Style::bad), number(c["violation"], Style::bad)});
+    summary.row({op, number(c[CheckStatus::ok], Style::good),
+                 number(c[CheckStatus::unsupported], Style::plain),
+                 number(c[CheckStatus::unjudged], Style::bad),
+                 number(c[CheckStatus::untestable], Style::bad),
+                 number(c[CheckStatus::wrong], Style::bad),
+                 number(c[CheckStatus::violation], Style::bad)});
   }
   std::printf("%s", summary.text(colour).c_str());
   if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());

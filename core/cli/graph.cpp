@@ -29,9 +29,22 @@ struct GraphArguments {
 
 // ---- in the worker ----
 
-Json choose_providers(const Json& arguments, const TaskServices& services) {
-  SessionSpec spec = session_spec_from(arguments.at("spec"));
-  const auto phase = arguments.at("phase").get<std::string>();
+struct ProviderChoice {
+  std::string path, op, provider;
+  FK_FIELDS(path, op, provider)
+};
+struct GraphProviders {
+  static constexpr const char* kName = "graph_providers";
+  using Answer = std::vector<ProviderChoice>;
+  SessionSpec spec;
+  std::string phase;
+  FK_FIELDS(spec, phase)
+};
+
+std::vector<ProviderChoice> choose_providers(const GraphProviders& asked,
+                                             const TaskServices& services) {
+  SessionSpec spec = asked.spec;
+  const std::string& phase = asked.phase;
   services.stage("choosing providers");
   const auto device = open_device(spec.device);
   spec.policy.device_type = device->type();
@@ -42,12 +55,12 @@ Json choose_providers(const Json& arguments, const TaskServices& services) {
   for (const auto& axis : graph.axes) limits[axis] = model->axis_limit(phase, axis, spec.limits);
   const auto lowered = lower(services.catalog, std::move(graph), services.plugins, spec.policy,
                              device->type(), device->id(), limits, nullptr);
-  Json nodes = Json::array();
+  std::vector<ProviderChoice> nodes;
   for (const auto& node : lowered->nodes)
     nodes.push_back({node.call.path, node.call.contract->op, node.provider->plugin});
   return nodes;
 }
-FK_TASK(graph_providers, choose_providers);
+FK_TASK(choose_providers);
 
 // ---- in the controller ----
 
@@ -76,14 +89,11 @@ Providers ask_providers(const Scenario& scenario, const std::string& phase,
   options.name = "the choice of providers";
   options.device = device;
   Runner runner(options);
-  std::optional<Json> nodes;
-  if (!runner.failed() && runner.load(files))
-    nodes = runner.task("graph_providers", {{"spec", to_json(spec)}, {"phase", phase}}, {});
+  std::optional<std::vector<ProviderChoice>> nodes;
+  if (!runner.failed() && runner.load(files)) nodes = runner.ask(GraphProviders{spec, phase});
   Providers out;
-  if (nodes && nodes->is_array()) {
-    for (const auto& node : *nodes)
-      out[{node.at(0).get<std::string>(), node.at(1).get<std::string>()}] =
-          node.at(2).get<std::string>();
+  if (nodes) {
+    for (const auto& node : *nodes) out[{node.path, node.op}] = node.provider;
     return out;
   }
   std::fprintf(stderr, "fk-host: providers are not known: %s\n",

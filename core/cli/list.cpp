@@ -19,6 +19,7 @@
 #include "core/engines/scenario.hpp"
 #include "core/exec/peaks.hpp"
 #include "core/exec/session.hpp"
+#include "core/report/document.hpp"
 #include "core/report/table.hpp"
 
 namespace fk {
@@ -254,6 +255,21 @@ void print(const Listing& listing) {
   for (const auto& note : listing.notes) std::printf("%s\n", excerpt(note, 1000).c_str());
 }
 
+struct ListDocument {
+  static constexpr const char* kSchema = "fk-host.list/1";
+  static constexpr const char* kTitle = "A list of `fk-host list`";
+  std::string what;
+  std::vector<Json> rows;
+  std::vector<std::string> notes;
+};
+template <class Visitor>
+void fields(Visitor& v, ListDocument& d) {
+  v("what", d.what, "ops, models, plugins, workloads or devices");
+  v("rows", d.rows, "objects with a key for each column: texts, numbers and lists of texts");
+  v("notes", d.notes, "what is missing, and why");
+}
+FK_DOCUMENT(list, ListDocument);
+
 int list(const ListArguments& a, bool as_json) {
   const std::map<std::string, Listing (*)()> known = {{"ops", list_ops},
                                                       {"models", list_models},
@@ -269,17 +285,13 @@ int list(const ListArguments& a, bool as_json) {
   if (a.map && a.what != "models") fail("list", "--map goes with `list models`");
   const Listing listing = a.map ? map_models() : it->second();
   if (as_json) {
-    Json rows = Json::array();
+    ListDocument out{a.what, {}, listing.notes};
     for (const auto& row : listing.rows) {
       Json object = Json::object();
       for (size_t i = 0; i < row.size(); ++i) object[listing.columns[i].key] = row[i];
-      rows.push_back(std::move(object));
+      out.rows.push_back(std::move(object));
     }
-    print_json({{"schema", "fk-host.list/1"},
-                {"what", a.what},
-                {"rows", std::move(rows)},
-                {"notes", listing.notes}},
-               a.json);
+    print_json(document(out), a.json);
     return kExitOk;
   }
   print(listing);

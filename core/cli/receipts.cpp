@@ -7,6 +7,7 @@
 #include "core/base/text.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
+#include "core/report/document.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_text.hpp"
 #include "core/store/store.hpp"
@@ -42,21 +43,41 @@ Listed listed(Store& store, Store::Row row) {
   }
 }
 
+struct ReceiptRow {
+  Store::Row row;
+  std::string signed_by;
+};
+template <class Visitor>
+void fields(Visitor& v, ReceiptRow& r) {
+  v("id", r.row.id, "the id");
+  v("time", r.row.time, "begin of the judgement, UTC");
+  v("candidate", r.row.candidate, "the candidate's name");
+  v("status", r.row.status, "the status of the verdict, or `damaged`");
+  v("device", r.row.device, "the device");
+  v("key", r.row.key, "SHA-256 of all that the verdict depends on");
+  v("signed_by", r.signed_by, "the public key; `nobody`; or what is wrong with the receipt");
+}
+struct ReceiptsDocument {
+  static constexpr const char* kSchema = "fk-host.receipts/1";
+  static constexpr const char* kTitle = "The receipts of earlier verdicts";
+  std::string signed_by;
+  std::vector<ReceiptRow> receipts;
+};
+template <class Visitor>
+void fields(Visitor& v, ReceiptsDocument& d) {
+  v("signed_by", d.signed_by, "the public key of this host; empty: it signs nothing");
+  v("receipts", d.receipts, "the newest first");
+}
+FK_DOCUMENT(receipts, ReceiptsDocument);
+
 int list(Store& store, const ReceiptsArguments& a, bool as_json) {
   std::vector<Listed> rows;
   for (auto& row : store.newest(a.count)) rows.push_back(listed(store, std::move(row)));
   const std::string own = store.signer() ? store.signer()->public_key() : "";
   if (as_json) {
-    Json all = Json::array();
-    for (const auto& [r, other] : rows)
-      all.push_back({{"id", r.id},
-                     {"time", r.time},
-                     {"candidate", r.candidate},
-                     {"status", r.status},
-                     {"device", r.device},
-                     {"key", r.key},
-                     {"signed_by", other.empty() ? own : other}});
-    print_json({{"schema", "fk-host.receipts/1"}, {"signed_by", own}, {"receipts", all}}, a.json);
+    ReceiptsDocument out{own, {}};
+    for (const auto& [r, other] : rows) out.receipts.push_back({r, other.empty() ? own : other});
+    print_json(document(out), a.json);
     return kExitOk;
   }
   Table table({{"id"}, {"time"}, {"candidate"}, {"status"}, {"device"}, {""}});

@@ -11,12 +11,23 @@
 #include "core/cli/judged.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
+#include "core/judge/verdict/fields.hpp"
+#include "core/report/document.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_text.hpp"
 #include "core/store/replay.hpp"
 #include "core/store/store.hpp"
 
 namespace fk {
+
+template <class Visitor>
+void fields(Visitor& v, Deviation& d) {
+  v("what", d.what, "what differs");
+  v("was", d.was, "then");
+  v("now", d.now, "now");
+  v("matters", d.matters, "false: to be expected, or of no consequence");
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -73,25 +84,54 @@ std::string device_word(const VerdictKey& key) {
   return "cpu";
 }
 
-Json differences_json(const std::vector<Deviation>& all) {
-  Json out = Json::array();
-  for (const auto& d : all)
-    out.push_back({{"what", d.what}, {"was", d.was}, {"now", d.now}, {"matters", d.matters}});
-  return out;
+// A verdict inside another document.
+struct InnerVerdict {
+  static constexpr const char* kSchemaFile = "verdict.json";
+  Verdict verdict;
+};
+template <class Visitor>
+void fields(Visitor& v, InnerVerdict& inner) {
+  std::string schema = kVerdictSchema;
+  v("schema", schema, "the form of the verdict");
+  fields(v, inner.verdict);
 }
 
+struct ReplayDocument {
+  static constexpr const char* kSchema = "fk-host.replay/1";
+  static constexpr const char* kTitle = "A verdict that `fk-host replay` has repeated";
+  std::string receipt, signed_by;
+  bool verified = false;
+  std::string unverified;
+  bool own_key = false, reproduced = false;
+  std::vector<Deviation> depends_on, differences;
+  InnerVerdict was, now;
+};
+template <class Visitor>
+void fields(Visitor& v, ReplayDocument& d) {
+  v("receipt", d.receipt, "the id of the receipt");
+  v("signed_by", d.signed_by, "its public key; empty: nobody signed it");
+  v("verified", d.verified, "whether the signature was verified");
+  v("unverified", d.unverified, "why it was not");
+  v("own_key", d.own_key, "whether it is this host's key");
+  v("reproduced", d.reproduced, "whether the verdict was reproduced");
+  v("depends_on", d.depends_on, "what the verdict depends on and has changed since");
+  v("differences", d.differences, "what the verdicts say differently");
+  v("was", d.was, "the verdict of the receipt");
+  v("now", d.now, "the verdict of today");
+}
+FK_DOCUMENT(replay, ReplayDocument);
+
 Json replay_json(const Replay& r) {
-  return {{"schema", "fk-host.replay/1"},
-          {"receipt", r.receipt.verdict.receipt},
-          {"signed_by", r.receipt.signed_by},
-          {"verified", r.unverified.empty()},
-          {"unverified", r.unverified},
-          {"own_key", r.own_key},
-          {"reproduced", r.reproduced()},
-          {"depends_on", differences_json(r.key)},
-          {"differences", differences_json(r.verdict)},
-          {"was", to_json(r.receipt.verdict)},
-          {"now", to_json(r.now)}};
+  return document(ReplayDocument{.receipt = r.receipt.verdict.receipt,
+                                 .signed_by = r.receipt.signed_by,
+                                 .verified = r.unverified.empty(),
+                                 .unverified = r.unverified,
+                                 .own_key = r.own_key,
+                                 .reproduced = r.reproduced(),
+                                 .depends_on = r.key,
+                                 .differences = r.verdict,
+                                 .was = {r.receipt.verdict},
+                                 .now = {r.now}});
 }
 
 void print(const Replay& r, bool colour) {

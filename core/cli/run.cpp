@@ -89,7 +89,7 @@ int run(RunArguments a) {
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
   const PluginSet plugin_set = PluginSet::find(catalog);
-  Json reports = Json::array();
+  std::vector<RunReport> reports;
   int code = kExitOk;
   for (const auto& c : plugin_set.candidates)
     if (a.options.wants(c))
@@ -110,9 +110,9 @@ int run(RunArguments a) {
     code = worse(code, report.exit_code());
     progress.clear();
     if (a.as_json) {
-      reports.push_back(run_json(report));
       if (!report.error.empty())
         std::fprintf(stderr, "fk-host: %s: %s\n", report.scenario.c_str(), report.error.c_str());
+      reports.push_back(std::move(report));
     } else {
       std::printf("%s%s", &file == &files.front() ? "" : "\n",
                   run_text(report, colour_wanted(stdout)).c_str());
@@ -120,10 +120,7 @@ int run(RunArguments a) {
     std::fflush(stdout);
   }
   if (!a.as_json) return code;
-  const Json document = files.size() == 1
-                            ? reports.front()
-                            : Json{{"schema", "fk-host.runs/1"}, {"reports", std::move(reports)}};
-  print_json(document, a.json);
+  print_json(files.size() == 1 ? run_json(reports.front()) : runs_json(reports), a.json);
   return code;
 }
 

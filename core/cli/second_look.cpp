@@ -13,11 +13,11 @@ namespace fk {
 namespace {
 
 // The first case that is refused now and was right as written; null: none.
-const CaseVerdict* refused_now(const Verdict& now, const std::vector<Json>& rows) {
+const CaseVerdict* refused_now(const Verdict& now, const std::vector<CheckRow>& rows) {
   const auto was_right = [&](const CaseVerdict& c) {
-    return std::any_of(rows.begin(), rows.end(), [&](const Json& row) {
-      return row.value("status", "") == "ok" && row.value("op", "") == c.op &&
-             row.value("case", "") == c.case_name && row.value("variant", "") == Variant().name;
+    return std::any_of(rows.begin(), rows.end(), [&](const CheckRow& row) {
+      return row.status == CheckStatus::ok && row.op == c.op && row.case_name == c.case_name &&
+             row.variant == Variant().name;
     });
   };
   for (const CaseVerdict& c : now.cases)
@@ -27,7 +27,7 @@ const CaseVerdict* refused_now(const Verdict& now, const std::vector<Json>& rows
 
 }  // namespace
 
-SecondLook second_look(Question question, const std::vector<Json>& rows) {
+SecondLook second_look(Question question, const std::vector<CheckRow>& rows) {
   question.policy.seconds = 0;
   const auto judged = [&] {
     return ask(question, the_judge(Seeds::any), Secret::draw(), FK_VERSION);
@@ -39,7 +39,7 @@ SecondLook second_look(Question question, const std::vector<Json>& rows) {
   }
   SecondLook out{now.status, now.why};
   const bool took =
-      std::ranges::any_of(rows, [](const Json& row) { return row.value("status", "") == "ok"; });
+      std::ranges::any_of(rows, [](const CheckRow& row) { return row.status == CheckStatus::ok; });
   out.disagrees = is_failure(now.status) || (took && now.status == Status::refused);
   if (const CaseVerdict* refused = refused_now(now, rows); refused && !out.disagrees) {
     out.status = Status::refused;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/check/check.hpp"
 #include "core/store/key.hpp"
 
 namespace fk {
@@ -20,6 +21,6 @@ struct SecondLook {
 // Judges the question's cases. `rows` are those of `check` for them. No rows means that `check` had
 // other cases; then a refusal proves nothing. Other dtypes and layouts are judged only when no case
 // is taken as written.
-SecondLook second_look(Question question, const std::vector<Json>& rows);
+SecondLook second_look(Question question, const std::vector<CheckRow>& rows);
 
 }  // namespace fk

@@ -14,6 +14,7 @@
 #include "core/exec/model_info.hpp"
 #include "core/graph/builder.hpp"
 #include "core/judge/verdict/verdict.hpp"
+#include "core/report/document.hpp"
 #include "core/report/table.hpp"
 
 namespace fk {
@@ -24,11 +25,20 @@ struct ShowArguments {
   bool header = false, schema = false;
 };
 
-int print_verdict(bool schema) {
-  if (schema) {
-    std::printf("%s\n", verdict_schema().dump(1).c_str());
+const DocumentRegistration verdict_document("verdict", verdict_schema);
+
+int print_schema(const std::string& name) {
+  const auto kind = document_kinds().find(name);
+  if (kind != document_kinds().end()) {
+    std::printf("%s\n", kind->second().dump(1).c_str());
     return kExitOk;
   }
+  std::vector<std::string> known;
+  for (const auto& [each, schema] : document_kinds()) known.push_back(each);
+  fail("show --schema", "there is no document `" + name + "`", did_you_mean(name, known));
+}
+
+int print_statuses() {
   Table table({{"status"}, {"exit code", Align::right}, {"meaning"}, {"next"}});
   for (const auto& s : statuses())
     table.row({s.name, std::to_string(s.exit_code), s.meaning, s.next});
@@ -96,7 +106,8 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
 }
 
 int show(const ShowArguments& a) {
-  if (a.name == "verdict") return print_verdict(a.schema);
+  if (a.schema) return print_schema(a.name);
+  if (a.name == "verdict") return print_statuses();
   const Catalog catalog(paths::registry_dirs());
   if (const Contract* contract = catalog.find(a.name)) {
     const std::string text = a.header ? header_text(*contract)
@@ -124,9 +135,9 @@ int show(const ShowArguments& a) {
 
 std::function<int()> add_show(const Options& app) {
   auto a = std::make_shared<ShowArguments>();
-  app.add_option("NAME", a->name, "an op, a model or `verdict`").required();
+  app.add_option("NAME", a->name, "an op, a model or `verdict`; with --schema a verb").required();
   app.add_flag("--header", a->header, "the whole generated header of an op");
-  app.add_flag("--schema", a->schema, "of `verdict`: the JSON Schema");
+  app.add_flag("--schema", a->schema, "the JSON Schema of what a verb writes with --json");
   return [a] { return show(*a); };
 }
 

@@ -16,12 +16,58 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/report/document.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
 #include "core/scenario/verify.hpp"
 #include "core/worker/remote/machines.hpp"
 
 namespace fk {
+
+template <class Visitor>
+void fields(Visitor& v, VerifyRow& r) {
+  v("what", r.what, "the compared values");
+  v("judged", r.judged, "whether they are judged");
+  v("ok", r.ok, "whether they are right");
+  v("rms_of_spread", r.rms, "root mean square of the errors over the spread");
+  v("worst_of_spread", r.worst, "largest error over the spread");
+  v("limit", r.limit, "the largest that is right");
+  v("text", r.text, "the pattern of an error, or the tokens");
+}
+template <class Visitor>
+void fields(Visitor& v, VerifyOp& o) {
+  v("phase", o.phase, "the phase");
+  v("op", o.op, "the op");
+  v("provider", o.provider, "the provider");
+}
+struct UnusableBaseline {
+  std::string path, why;
+};
+template <class Visitor>
+void fields(Visitor& v, UnusableBaseline& u) {
+  v("path", u.path, "its file");
+  v("why", u.why, "why it cannot be used");
+}
+template <class Visitor>
+void fields(Visitor& v, VerifyReport& r) {
+  std::vector<VerifyOp> ops(r.ops.begin(), r.ops.end());
+  std::vector<UnusableBaseline> broken;
+  for (const auto& [path, why] : r.unusable) broken.push_back({path, why});
+  bool passed = r.passed();
+  v("name", r.name, "the case");
+  v("ops", ops, "who runs which op");
+  v("folder", r.folder, "its folder");
+  v("arch", r.arch, "the model");
+  v("device", r.device, "the device");
+  v("passed", passed, "whether the case passed");
+  v("error", r.error, "why it could not be done; empty: it was");
+  v("notes", r.notes, "about the checkpoint");
+  v("providers", r.providers, "all providers that ran");
+  v("rows", r.rows, "one row for each comparison");
+  v("seconds", r.seconds, "time of the case");
+  v("broken_plugins", broken, "baselines that cannot be used");
+}
+
 namespace {
 
 struct VerifyArguments {
@@ -37,29 +83,20 @@ std::string share(double value) {
   return text;
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json to_json(const VerifyReport& r) {
-  Json rows = Json::array();
-  for (const auto& row : r.rows)
-    rows.push_back({{"what", row.what},
-                    {"judged", row.judged},
-                    {"ok", row.ok},
-                    {"rms_of_spread", number(row.rms)},
-                    {"worst_of_spread", number(row.worst)},
-                    {"limit", row.limit},
-                    {"text", row.text}});
-  Json ops = Json::array();
-  for (const auto& o : r.ops)
-    ops.push_back({{"phase", o.phase}, {"op", o.op}, {"provider", o.provider}});
-  Json broken = Json::array();
-  for (const auto& [path, why] : r.unusable) broken.push_back({{"path", path}, {"why", why}});
-  return {
-      {"name", r.name},          {"ops", std::move(ops)}, {"folder", r.folder},
-      {"arch", r.arch},          {"device", r.device},    {"passed", r.passed()},
-      {"error", r.error},        {"notes", r.notes},      {"providers", r.providers},
-      {"rows", std::move(rows)}, {"seconds", r.seconds},  {"broken_plugins", std::move(broken)}};
+struct VerifyDocument {
+  static constexpr const char* kSchema = "fk-host.verify/1";
+  static constexpr const char* kTitle = "Models beside the answers of another implementation";
+  std::string dtype;
+  bool passed = false;
+  std::vector<VerifyReport> cases;
+};
+template <class Visitor>
+void fields(Visitor& v, VerifyDocument& d) {
+  v("dtype", d.dtype, "dtype of activations and weights");
+  v("passed", d.passed, "whether all cases passed");
+  v("cases", d.cases, "one entry for each folder");
 }
+FK_DOCUMENT(verify, VerifyDocument);
 
 void print(const VerifyReport& r, const VerifyArguments& a) {
   const bool colour = colour_wanted(stdout);
@@ -123,24 +160,20 @@ int verify(const VerifyArguments& a) {
   const auto turn = wait_for_device(
       devices_of_ranks(options.device, static_cast<int>(ranks_here(options.parallel.ranks()))),
       DeviceLock::Use::computes);
-  Json all = Json::array();
+  std::vector<VerifyReport> all;
   int passed = 0, bad = 0;
   for (const auto& folder : a.folders) {
     const VerifyReport report = verify_case(folder, options, plugin_set, catalog);
     passed += report.passed();
     bad += report.bad_input;
     if (a.as_json)
-      all.push_back(to_json(report));
+      all.push_back(report);
     else
       print(report, a);
   }
   const int total = static_cast<int>(a.folders.size());
   if (a.as_json) {
-    const Json document = {{"schema", "fk-host.verify/1"},
-                           {"dtype", a.dtype},
-                           {"passed", passed == total},
-                           {"cases", std::move(all)}};
-    print_json(document, a.json);
+    print_json(document(VerifyDocument{a.dtype, passed == total, std::move(all)}), a.json);
   } else if (total > 1) {
     std::printf("%d of %d passed\n", passed, total);
   }

@@ -113,28 +113,6 @@ std::string content_name(DType dtype, const Shape& shape, const void* data) {
   return hex_text(hash.finish());
 }
 
-Json to_json(const RecordOptions& o) {
-  return {{"ops", o.ops},
-          {"values", o.values},
-          {"cases_max", o.cases_max},
-          {"bytes_max", o.bytes_max},
-          {"tensor_bytes_max", o.tensor_bytes_max}};
-}
-
-RecordOptions record_options_from(const Json& j) {
-  try {
-    RecordOptions o;
-    o.ops = j.at("ops").get<std::vector<std::string>>();
-    o.values = j.at("values").get<bool>();
-    o.cases_max = j.at("cases_max").get<int64_t>();
-    o.bytes_max = j.at("bytes_max").get<int64_t>();
-    o.tensor_bytes_max = j.at("tensor_bytes_max").get<int64_t>();
-    return o;
-  } catch (const Json::exception&) {
-    fail("capture", "malformed options");
-  }
-}
-
 struct CaseRecorder::Impl {
   Impl(Device& d, RecordOptions o, int f) : device(d), options(std::move(o)), fd(f) {}
 

@@ -21,8 +21,6 @@ struct RecordOptions {
   int64_t bytes_max = int64_t{1} << 30;           // of all tensors
   int64_t tensor_bytes_max = int64_t{256} << 20;  // of one float tensor
 };
-Json to_json(const RecordOptions& options);
-RecordOptions record_options_from(const Json& json);  // Error when it is malformed
 
 // Name of a tensor: SHA-256 of its dtype, shape and bytes.
 std::string content_name(DType dtype, const Shape& shape, const void* data);

@@ -14,50 +14,22 @@ namespace fk {
 
 namespace {
 
-constexpr double kBytesMost = 1e15;  // most bytes that a claim may name
+constexpr int64_t kBytesMost = 1'000'000'000'000'000;  // that a claim is believed to be
 
-std::optional<double> number_in(const Json& answer, const char* key) {
-  const auto it = answer.is_object() ? answer.find(key) : answer.end();
-  if (it == answer.end() || !it->is_number()) return std::nullopt;
-  const double value = it->get<double>();
-  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+// The claim where it is possible, else 0.
+double sane(double claim, double most) {
+  return std::isfinite(claim) && claim >= 0 ? std::min(claim, most) : 0;
 }
 
-bool flag(const Json& answer, const char* key) {
-  const auto it = answer.find(key);
-  return it != answer.end() && it->is_boolean() && it->get<bool>();
-}
-
-std::string words_of(const Json& answer, const char* key) {
-  const auto it = answer.find(key);
-  return it != answer.end() && it->is_string() ? it->get<std::string>().substr(0, 4096) : "";
-}
-
-// Begin and end of a rank's calls, as it reports them; zeros when it reports none.
-std::pair<double, double> span_of(const Json& answer) {
-  const auto it = answer.find("span");
-  if (it == answer.end() || !it->is_array() || it->size() != 2) return {};
-  const double begin_s = (*it)[0].is_number() ? (*it)[0].get<double>() : NAN;
-  const double end_s = (*it)[1].is_number() ? (*it)[1].get<double>() : NAN;
-  return begin_s > 0 && end_s >= begin_s ? std::pair(begin_s, end_s) : std::pair(0.0, 0.0);
-}
-
-std::optional<LaunchFacts> facts_of(const Json& answer) {
-  const auto it = answer.find("facts");
-  if (it == answer.end() || !it->is_object()) return std::nullopt;
-  constexpr double kMost = 1e12;
-  const auto whole = [&](const char* key) {
-    return static_cast<int64_t>(std::min(number_in(*it, key).value_or(0), kMost));
-  };
-  LaunchFacts out;
-  out.launches = whole("launches");
-  out.registers = whole("registers");
-  out.local_bytes = whole("local_bytes");
-  out.shared_bytes = whole("shared_bytes");
-  out.occupancy = std::min(number_in(*it, "occupancy").value_or(0), 1.0);
-  out.kernel = excerpt(words_of(*it, "kernel"), 200);
-  out.of_library = excerpt(words_of(*it, "of_library"), 200);
-  return out;
+LaunchFacts bounded(LaunchFacts facts) {
+  constexpr int64_t kMost = 1'000'000'000'000;
+  for (int64_t* number :
+       {&facts.launches, &facts.registers, &facts.local_bytes, &facts.shared_bytes})
+    *number = std::clamp<int64_t>(*number, 0, kMost);
+  facts.occupancy = sane(facts.occupancy, 1);
+  facts.kernel = excerpt(facts.kernel, 200);
+  facts.of_library = excerpt(facts.of_library, 200);
+  return facts;
 }
 
 }  // namespace
@@ -66,70 +38,45 @@ std::string CandidateClient::rank_text(size_t rank) const {
   return runners_.size() > 1 ? "rank " + std::to_string(rank) + ": " : "";
 }
 
-std::optional<std::vector<Json>> CandidateClient::ask(const char* task, const Json& arguments,
-                                                      const std::vector<int>& fds,
-                                                      const std::function<void()>& done) {
-  words_.clear();
-  who_.clear();
-  auto answers = runners_.ask_all(task, arguments, fds, done);
-  if (!answers) return std::nullopt;
-  bool failed = false, echo = false;
-  for (size_t r = 0; r < answers->size(); ++r) {
-    const Json& answer = (*answers)[r];
-    if (!answer.is_object()) {
-      runners_.condemn("protocol", rank_text(r) + "a malformed answer to " + task);
-      return std::nullopt;
-    }
-    const auto it = answer.find("failed");
-    lost_ |= it != answer.end() && flag(answer, "lost");
+bool CandidateClient::any_failed(const std::vector<NotDone>& ranks) {
+  bool echo = false;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const NotDone& rank = ranks[r];
+    lost_ |= rank.lost;
     // A rank that failed only because another one failed is not named.
-    if (it == answer.end() || (failed && (!echo || flag(answer, "echo")))) continue;
-    failed = true;
-    echo = flag(answer, "echo");
-    words_ = it->is_string() ? it->get<std::string>().substr(0, 4096) : "failed without words";
+    if (rank.why.empty() || (!words_.empty() && (!echo || rank.echo))) continue;
+    echo = rank.echo;
+    words_ = rank.why;
     who_ = echo ? "" : rank_text(r);
   }
-  return failed ? std::nullopt : std::move(answers);
+  return !words_.empty();
 }
 
-bool CandidateClient::takes(const Json& shape) {
-  Json arguments = shape;
-  arguments["plugin"] = plugin_;
-  return ask("case_takes", arguments, {}).has_value();
+bool CandidateClient::takes(const AskedCase& asked, const std::string& device) {
+  return ask(CaseTakes{plugin_, asked, device}).has_value();
 }
 
-bool CandidateClient::sit(const Json& case_run, const std::vector<int>& fds) {
-  Json arguments = case_run;
-  arguments["plugin"] = plugin_;
-  const auto answers = ask("case_begin", arguments, fds);
+bool CandidateClient::sit(CaseBegin shape, const std::vector<int>& fds) {
+  shape.plugin = plugin_;
+  const auto answers = ask(shape, fds);
   if (!answers) return false;
   deterministic = true;
   keeps = false;
   given_bytes.clear();
-  for (const Json& answer : *answers) {
-    given_bytes.push_back(
-        static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost)));
-    deterministic &= flag(answer, "deterministic");
-    keeps |= flag(answer, "keeps");
+  for (const CaseBegun& answer : *answers) {
+    given_bytes.push_back(std::clamp<int64_t>(answer.given, 0, kBytesMost));
+    deterministic &= answer.deterministic;
+    keeps |= answer.keeps;
   }
   return true;
 }
 
 bool CandidateClient::arm(int case_run, bool plan, const std::vector<int>& sets, int first,
                           int count, bool all, bool once) {
-  const auto answers = ask("case_arm",
-                           {{"case_run", case_run},
-                            {"plan", plan},
-                            {"sets", sets},
-                            {"first", first},
-                            {"count", count},
-                            {"all", all},
-                            {"once", once}},
-                           {});
+  const auto answers = ask(CaseArm{case_run, plan, sets, first, count, all, once});
   if (!answers) return false;
   plan_s = 0;
-  for (const Json& answer : *answers)
-    plan_s = std::max(plan_s, number_in(answer, "plan_s").value_or(0));
+  for (const double seconds : *answers) plan_s = std::max(plan_s, sane(seconds, HUGE_VAL));
   if (runners_.size() == 1) armed_.emplace(first, count);
   for (const int set : sets)
     if (runners_.size() > 1) armed_.emplace(set, 1);
@@ -142,19 +89,16 @@ bool CandidateClient::armed(const std::vector<int>& sets) const {
   return std::all_of(sets.begin(), sets.end(), [&](int s) { return armed_.count({s, 1}) > 0; });
 }
 
-std::optional<CandidateClient::Conformance> CandidateClient::conformance(const Json& request) {
-  Json arguments = request;
-  arguments["plugin"] = plugin_;
-  const auto answers = ask("case_conformance", arguments, {});
+std::optional<CaseConformed> CandidateClient::conformance(CaseConformance request) {
+  request.plugin = plugin_;
+  const auto answers = ask(request);
   if (!answers) return std::nullopt;
-  Conformance out;
-  bool echo = true;
+  CaseConformed out;
   for (size_t r = 0; r < answers->size(); ++r) {
-    const Json& answer = (*answers)[r];
-    const std::string rule = words_of(answer, "rule");
-    if (rule.empty() || (!out.rule.empty() && (!echo || flag(answer, "echo")))) continue;
-    echo = flag(answer, "echo");
-    out = {words_of(answer, "case"), rule, rank_text(r) + words_of(answer, "text")};
+    const CaseConformed& answer = (*answers)[r];
+    if (answer.rule.empty() || (!out.rule.empty() && (!out.echo || answer.echo))) continue;
+    out = answer;
+    out.text = rank_text(r) + out.text;
   }
   return out;
 }
@@ -163,34 +107,26 @@ std::optional<CandidateClient::Call> CandidateClient::run(int case_run, int firs
                                                           double since, int core, bool warm,
                                                           bool eager,
                                                           const std::function<void()>& done) {
-  const auto answers = ask("case_calls",
-                           {{"case_run", case_run},
-                            {"first", first},
-                            {"count", count},
-                            {"core", core},
-                            {"warm", warm},
-                            {"eager", eager}},
-                           {}, done);
+  const auto answers = ask(CaseCalls{case_run, first, count, core, warm, eager}, {}, done);
   const double end = now_seconds();
   if (!answers) return std::nullopt;
   Call out;
   out.wall_s = end - since;
   double first_s = end, last_s = since;  // first begin and last end of any rank
   for (size_t r = 0; r < answers->size(); ++r) {
-    const Json& answer = (*answers)[r];
-    const auto claim = number_in(answer, "call_s");
-    if (!claim) {
+    const CallClaim& claim = (*answers)[r];
+    if (!std::isfinite(claim.call_s) || claim.call_s < 0) {
       runners_.condemn("protocol", rank_text(r) + "its time is no number");
       return std::nullopt;
     }
-    out.own_s = std::max(out.own_s, count ? counted_s(*claim) : 0);
-    if (const auto [begin_s, end_s] = span_of(answer); begin_s > 0) {
-      first_s = std::min(first_s, begin_s);
-      last_s = std::max(last_s, end_s);
+    out.own_s = std::max(out.own_s, count ? counted_s(claim.call_s) : 0);
+    if (const auto& span = claim.span; span && span->begin_s > 0 && span->end_s >= span->begin_s) {
+      first_s = std::min(first_s, span->begin_s);
+      last_s = std::max(last_s, span->end_s);
     }
-    out.captured = flag(answer, "captured");
-    out.late |= flag(answer, "late");
-    out.facts = facts_of(answer);
+    out.captured = claim.captured;
+    out.late |= claim.late;
+    out.facts = claim.facts ? std::optional(bounded(*claim.facts)) : std::nullopt;
   }
   // A late wake-up is no late begin: the claim spans the first begin to the last end.
   out.claim_s = count ? std::max(out.own_s, (last_s - first_s) / count) : out.own_s;

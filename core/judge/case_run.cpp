@@ -51,58 +51,59 @@ CaseRun::~CaseRun() {
   if (candidate_.lost()) runners.condemn("crashed", "the device was lost");
   if (runners.failed()) return;
   runners.thaw();
-  (void)runners.ask_all("case_close", {{"case_run", id}});
+  (void)runners.ask_all(CaseClose{id});
 }
 
 bool CaseRun::open() {
-  const Json asked = to_json(hidden_by(request_.asked, secret_));
+  const AskedCase asked = hidden_by(request_.asked, secret_);
   // No contents are made for a refused case.
   candidate_.runners().thaw();
-  const bool takes = candidate_.takes({{"asked", asked}, {"device", request_.device}});
+  const bool takes = candidate_.takes(asked, request_.device);
   candidate_.runners().freeze();
   if (!takes) {
     blame(row_, candidate_);
     return false;
   }
   case_run_ = room_.open(request_, secret_);
-  const Json& answer = case_run_->answer;
-  row_.oracle = answer.at("oracle").get<std::string>();
-  row_.why = answer.at("unjudged").get<std::string>();
+  const CaseOpened& answer = case_run_->answer;
+  row_.oracle = answer.oracle;
+  row_.why = answer.unjudged;
   if (!row_.why.empty()) {
     row_.status = Status::unjudged;
     return false;
   }
-  fill_nulls(answer.at("nulls"));
-  row_.skew = answer.at("skew").get<double>();
-  row_.generated = answer.at("generated").get<std::vector<std::string>>();
-  families_ = answer.at("families").get<std::vector<std::string>>();
-  sets_ = answer.at("sets").get<int>();
-  plan_ = answer.at("plan").get<bool>();
-  bytes_ = answer.at("bytes").get<double>();
-  flops_ = answer.at("flops").get<double>();
-  known_ = answer.at("known").get<bool>();
-  own_devices_ = answer.at("own_devices").get<bool>();
-  wire_ = answer.at("wire").get<double>();
-  roofline_s_ = answer.at("roofline_s").get<double>();
-  floor_s_ = answer.at("floor_s").get<double>();
+  for (const TriedMutant& mutant : answer.nulls)
+    row_.nulls.push_back({mutant.name, mutant.rejected, error_from(mutant.worst), mutant.why});
+  row_.skew = answer.skew;
+  row_.generated = answer.generated;
+  families_ = answer.families;
+  sets_ = answer.sets;
+  plan_ = answer.plan;
+  bytes_ = answer.bytes;
+  flops_ = answer.flops;
+  known_ = answer.known;
+  own_devices_ = answer.own_devices;
+  wire_ = answer.wire;
+  roofline_s_ = answer.roofline_s;
+  floor_s_ = answer.floor_s;
   // A third is held back for timed calls on unseen contents.
-  versions_ = answer.at("versions").get<int>();
-  calls_most_ = answer.at("calls_most").get<int>();
+  versions_ = answer.versions;
+  calls_most_ = answer.calls_most;
   const int each = static_cast<int>(families_.size()) / versions_;
   seen_ = kept_ = versions_ * std::max(1, each - each / 3);
-  for (const auto& left : answer.at("left_out")) {
+  for (const auto& left : answer.left_out) {
     FamilyRow row;
-    row.family = left.at("family").get<std::string>();
-    row.status = "left out: " + left.at("why").get<std::string>();
+    row.family = left.family;
+    row.status = "left out: " + left.why;
     row_.families.push_back(std::move(row));
   }
-  shape_ = {{"case_run", case_run_->id},
-            {"asked", asked},
-            {"device", request_.device},
-            {"threads", std::max(1, request_.threads / request_.ranks)},  // ranks share the cores
-            {"sets", sets_},
-            {"read_bytes", answer.at("read_bytes")},
-            {"written_bytes", answer.at("written_bytes")}};
+  shape_ = {.case_run = case_run_->id,
+            .asked = asked,
+            .device = request_.device,
+            .threads = std::max(1, request_.threads / request_.ranks),  // they share the cores
+            .sets = sets_,
+            .read_bytes = answer.read_bytes,
+            .written_bytes = answer.written_bytes};
   return true;
 }
 
@@ -146,8 +147,7 @@ void CaseRun::renew_contents() {
   if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
   spent_.enter(kNewContents);
   const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
-  room_.ask("case_renew",
-            {{"case_run", case_run_->id}, {"from", kept_}, {"seed", secret_.seed(which)}});
+  room_.ask(CaseRenew{case_run_->id, kept_, secret_.seed(which)});
   spent_.enter("timing");
 }
 
@@ -166,15 +166,15 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   const int beside = spare ? ring(first + count, 1)[0] : -1,
             its = some_contents(first + count, 1, Of::all)[0];
   const auto deal = [&](bool numbers_only) {
-    room_.ask("case_deal", {{"case_run", case_run_->id},
-                            {"sets", sets},
-                            {"contents", contents},
-                            {"beside", numbers_only ? -1 : beside},
-                            {"beside_content", its},
-                            {"poison", poison_ % 2 == 1},
-                            {"numbers_only", numbers_only},
-                            {"flush", flush_ && !numbers_only},
-                            {"flush_all", way == Way::cold && !numbers_only}});
+    room_.ask(CaseDeal{.case_run = case_run_->id,
+                       .sets = sets,
+                       .contents = contents,
+                       .poison = poison_ % 2 == 1,
+                       .numbers_only = numbers_only,
+                       .flush = flush_ && !numbers_only,
+                       .flush_all = way == Way::cold && !numbers_only,
+                       .beside = numbers_only ? -1 : beside,
+                       .beside_content = its});
   };
   // A worker is stopped outside of its own turns. So it cannot watch the deal, or slow the other
   // side.
@@ -206,8 +206,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   enter(": calls");
   // A device may still work after its process reports the end.
   std::optional<JudgePool::Standby> turn;
-  if (request_.device != "cpu")
-    turn.emplace(room_, "case_turn", Json{{"case_run", case_run_->id}, {"sets", sets}});
+  if (request_.device != "cpu") turn.emplace(room_, CaseTurn{case_run_->id, sets});
   if (core >= 0 && request_.device == "cpu" && runners.size() == 1)
     leave_core_to_first_thread(runners.pid(0), core);
   // The clock starts before the message, so work that starts at once is on it.
@@ -232,7 +231,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
     kernel_of_library_ = call->facts->of_library;
   enter(": answers");
   if (turn) {
-    (void)turn->answer();
+    turn->wait();
     call->wall_s = now_seconds() - since;
   }
   runners.freeze();
@@ -245,34 +244,15 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
   const int side = &client == &candidate_ ? kCandidateSide : side_of_baseline(client.plugin());
-  const Json found =
-      room_.ask("case_look", {{"case_run", case_run_->id}, {"sets", sets}, {"side", side}});
+  auto found = room_.ask(CaseLook{case_run_->id, sets, side});
   looks.assign(contents.size(), {});
   for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
-  for (const auto& f : found) {
-    const auto at = f.at("at").get<size_t>();
+  for (auto& [at, finding] : found) {
     if (at >= looks.size()) break;
     Look& look = looks[at];
-    look.ok = f.at("ok").get<bool>();
-    look.stale = f.at("stale").get<bool>();
-    look.changed = f.at("changed").get<bool>();
-    look.rule = f.at("rule").get<std::string>();
-    look.text = f.at("text").get<std::string>();
-    look.undecided = f.at("undecided").get<std::string>();
-    // JSON has no infinity.
-    const auto number = [&](const char* key, double otherwise) {
-      return f.at(key).is_number() ? f.at(key).get<double>() : otherwise;
-    };
-    look.worst = number("worst", HUGE_VAL);
-    look.field = f.at("field").get<std::string>();
-    look.wrong = {f.at("limit").get<std::string>(),
-                  f.at("wrong").get<int64_t>(),
-                  f.at("compared").get<int64_t>(),
-                  f.at("first").get<int64_t>(),
-                  number("got", NAN),
-                  number("want", NAN),
-                  f.at("pattern").get<std::string>(),
-                  f.at("next").get<std::string>()};
+    finding.content = look.content;
+    finding.worst = error_from(finding.worst);
+    look = std::move(finding);
     // The oracle compares nothing after the first wrong set.
     if (!look.ok) looks.resize(at + 1);
   }
@@ -400,8 +380,7 @@ bool CaseRun::values() {
 // A write outside of a call would show at the next call on that set, and be blamed on its caller.
 // So it is looked for before another side calls.
 bool CaseRun::nothing_stray() {
-  const Json found = room_.ask("case_mutants", {{"case_run", case_run_->id}});
-  const auto text = found.at("text").get<std::string>();
+  const std::string text = room_.ask(CaseDamage{case_run_->id});
   if (text.empty()) return true;
   blame_stray("next to a tensor of a call that was not made: " + text);
   return false;
@@ -411,15 +390,6 @@ void CaseRun::blame_stray(const std::string& text) {
   row_.status = Status::illegal_access;
   row_.rule = "guard";
   row_.why = text;
-}
-
-void CaseRun::fill_nulls(const Json& tried) {
-  for (const auto& mutant : tried) {
-    const Json& worst = mutant.at("worst");
-    row_.nulls.push_back({mutant.at("name").get<std::string>(), mutant.at("rejected").get<bool>(),
-                          worst.is_number() ? worst.get<double>() : HUGE_VAL,
-                          mutant.at("why").get<std::string>()});
-  }
 }
 
 void CaseRun::fill_families() {

@@ -48,14 +48,7 @@ class CaseRun {
 
  private:
   class RaceContender;
-  struct Look {
-    bool ok = true, stale = false, changed = false;
-    int content = -1;
-    std::string rule, text, undecided;
-    double worst = 0;
-    std::string field;    // of wrong values: the output's name
-    WrongElements wrong;  // in `field`
-  };
+  using Look = SetFinding;
   std::vector<int> ring(int first, int count) const;
   int some_first();  // on a device one of few, because each has a graph
   // usual: contents, then calls. late: a pause in between. cold: a flush of all caches in between.
@@ -110,7 +103,6 @@ class CaseRun {
                      const std::string& evidence);
   // Empty, or why times say nothing about the candidate; the row gets it.
   std::string why_not_compared() const;
-  void fill_nulls(const Json& tried);
   void fill_families();
   void count(const Look& look);
 
@@ -123,7 +115,7 @@ class CaseRun {
   Spent& spent_;
   std::unique_ptr<OpenCaseRun> case_run_;
   Random random_;
-  Json shape_;  // the case for both sides, as JSON
+  CaseBegin shape_;  // what both sides are told
   std::vector<std::string> families_;
   std::vector<std::string> baselines_;      // baselines that have called; the index is their side
   std::vector<std::vector<int>> ordinary_;  // contents for calls at any time, by version

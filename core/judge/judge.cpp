@@ -390,10 +390,10 @@ class Judge {
     spent_.enter("conformance");
     CandidateClient client(*candidate_runner_, plugin_name(candidate_));
     candidate_runner_->thaw();
-    const auto found = client.conformance({{"op", op},
-                                           {"device", room_.device()},
-                                           {"threads", options_.threads},
-                                           {"seed", secret_.seed("conformance of " + op)}});
+    const auto found = client.conformance({.op = op,
+                                           .device = room_.device(),
+                                           .threads = options_.threads,
+                                           .seed = secret_.seed("conformance of " + op)});
     if (found && found->rule.empty()) return;
     if (!found) return blame(*row, client);
     row->status = found->rule == "deterministic" ? Status::nondeterministic : Status::violation;
@@ -431,8 +431,8 @@ class Judge {
     if (room_.device() == "cpu" || candidate_runner_->failed() ||
         std::none_of(out_.cases.begin(), out_.cases.end(), right))
       return;
-    const Json about = {{"device", room_.device()}, {"ranks", candidate_runner_->size()}};
-    const auto wait_s = [&] { return room_.ask(kIdleTask, about).at("seconds").get<double>(); };
+    const IdleWait about{room_.device(), candidate_runner_->size()};
+    const auto wait_s = [&] { return room_.ask(about); };
     candidate_runner_->freeze();
     const std::string evidence = works_while_stopped(*candidate_runner_, wait_s, kLooks);
     for (CaseVerdict& row : out_.cases) {

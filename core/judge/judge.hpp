@@ -78,8 +78,8 @@ class CandidateClient {
   bool lost() const { return lost_; }
   // Both return false with words(), which begin with "refused: " when the plugin refused. takes()
   // asks supports() only.
-  bool takes(const Json& shape);
-  bool sit(const Json& case_run, const std::vector<int>& fds);
+  bool takes(const AskedCase& asked, const std::string& device);
+  bool sit(CaseBegin shape, const std::vector<int>& fds);
   // `all`: all memory of its process is cold afterwards; `once`: except the data that one call
   // reads.
   bool arm(int case_run, bool plan, const std::vector<int>& sets, int first, int count, bool all,
@@ -110,10 +110,7 @@ class CandidateClient {
                           const std::function<void()>& done = {});
   // The rules of `check` on the first smoke case that the plugin takes: state, leaks, threads,
   // instances, claims. The plugin's process reports them, so only faults are believed.
-  struct Conformance {
-    std::string case_name, rule, text;  // rule: empty when all were kept
-  };
-  std::optional<Conformance> conformance(const Json& request);
+  std::optional<CaseConformed> conformance(CaseConformance request);
   double plan_s = 0;
   bool deterministic = true;
   // Bytes that instances asked for, by rank, as their processes report.
@@ -121,10 +118,32 @@ class CandidateClient {
   bool keeps = false;  // true: arm() makes the memory between calls cold
 
  private:
-  // Answers by rank. All workers are stopped afterwards.
-  std::optional<std::vector<Json>> ask(const char* task, const Json& arguments,
-                                       const std::vector<int>& fds,
-                                       const std::function<void()>& done = {});
+  // The answers by rank. All stand still afterwards. Nothing where one was not done.
+  template <class Question>
+  std::optional<std::vector<typename Question::Answer::Value>> ask(
+      const Question& question, const std::vector<int>& fds = {},
+      const std::function<void()>& done = {}) {
+    words_.clear();
+    who_.clear();
+    auto said = runners_.ask_all(question, fds, done);
+    if (!said) return std::nullopt;
+    std::vector<typename Question::Answer::Value> answers;
+    std::vector<NotDone> failed(said->size());
+    for (size_t r = 0; r < said->size(); ++r) {
+      auto& [why, answer] = (*said)[r];
+      if (!why && !answer) {
+        runners_.condemn("protocol", rank_text(r) + "a malformed answer to " + Question::kName);
+        return std::nullopt;
+      }
+      if (why && why->why.empty()) why->why = "failed without words";
+      if (why) failed[r] = std::move(*why);
+      if (answer) answers.push_back(std::move(*answer));
+    }
+    if (any_failed(failed)) return std::nullopt;
+    return answers;
+  }
+  // Keeps the words of the rank to be named; an entry without words has not failed.
+  bool any_failed(const std::vector<NotDone>& ranks);
   std::string rank_text(size_t rank) const;
   RankGroup& runners_;
   std::string plugin_, words_, who_;

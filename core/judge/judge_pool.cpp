@@ -55,10 +55,9 @@ OpenCaseRun::~OpenCaseRun() {
 
 // Bytes of all sets of buffers, and, per content, of its answer and twice its inputs.
 int64_t OpenCaseRun::bytes() const {
-  const int64_t all =
-      answer.at("read_bytes").get<int64_t>() + answer.at("written_bytes").get<int64_t>();
-  const auto sets = std::max<int64_t>(1, answer.at("sets").get<int64_t>());
-  return ranks * (all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size()));
+  const int64_t all = answer.read_bytes + answer.written_bytes;
+  const int64_t sets = std::max(1, answer.sets);
+  return ranks * (all + 2 * all / sets * static_cast<int64_t>(answer.families.size()));
 }
 
 JudgePool::JudgePool(const PluginSet& plugin_set, Options options)
@@ -123,16 +122,16 @@ Runner::Options JudgePool::options_of(Seat seat, double patience_s) const {
 void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
                               const std::vector<PluginFile>& others, double patience_s, int ranks,
                               Seat seat) {
-  // Opens the device too, which takes longest on a GPU.
-  const Json enter = {{"device", device()}};
+  // With the device open, which takes longest where it is a GPU.
+  const CaseEnter enter{device()};
   std::vector<std::function<void()>> works;
   if (!oracle_ || oracle_->failed()) {
     ahead_.clear();
     closing_.clear();
     oracle_ = std::make_unique<Runner>(options_of(Seat::oracle, kPatienceSeconds));
     works.emplace_back([&] {
-      const auto entered = oracle_->task("case_enter", enter, {});
-      if (entered) device_name_ = entered->at("device").get<std::string>();
+      const auto entered = oracle_->ask(enter);
+      if (entered) device_name_ = *entered;
       if (entered) oracle_->load(plugin_set_.oracle_files());
     });
   }
@@ -160,8 +159,8 @@ void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
 }
 
 void JudgePool::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
-  // Opens the device too, which takes longest on a GPU.
-  if (group.task_on_all("case_enter", {{"device", device()}}, {})) group.load(files);
+  // With the device open, which takes longest where it is a GPU.
+  if (group.task_on_all(CaseEnter{device()}, {})) group.load(files);
 }
 
 void JudgePool::renew_baseline(int ranks) {
@@ -191,16 +190,8 @@ std::unique_ptr<RankGroup> JudgePool::enter(const FoundPlugin& found, bool child
   return candidate;
 }
 
-Json JudgePool::ask(const char* task, const Json& arguments) {
-  // Progress messages are signs of life.
-  auto answer = oracle_->task(task, arguments, [](const Json&) {});
-  if (!answer) fail("the oracle", oracle_->failure().sentence());
-  return std::move(*answer);
-}
-
-JudgePool::Standby::Standby(JudgePool& room, const char* task, const Json& arguments)
-    : room_(room) {
-  if (!room_.oracle_->tell(task, arguments, {}))
+JudgePool::Standby::Standby(JudgePool& room, const CaseTurn& turn) : room_(room) {
+  if (!room_.oracle_->tell(CaseTurn::kName, to_fields(turn), {}))
     fail("the oracle", room_.oracle_->failure().sentence());
 }
 
@@ -216,12 +207,10 @@ void JudgePool::Standby::sign(bool go_on) {
 
 void JudgePool::Standby::go() { sign(true); }
 
-Json JudgePool::Standby::answer() {
+void JudgePool::Standby::wait() {
   go();
   heard_ = true;
-  auto answer = room_.oracle_->answer();
-  if (!answer) fail("the oracle", room_.oracle_->failure().sentence());
-  return std::move(*answer);
+  if (!room_.oracle_->answer()) fail("the oracle", room_.oracle_->failure().sentence());
 }
 
 std::unique_ptr<OpenCaseRun> JudgePool::open_now(const CaseRunRequest& request,
@@ -233,15 +222,15 @@ std::unique_ptr<OpenCaseRun> JudgePool::open_now(const CaseRunRequest& request,
   const double seconds = request.after      ? 0
                          : request.thorough ? kAnswerSeconds
                                             : kDefaultAnswerSeconds;
-  case_run->answer = ask("case_open", {{"case_run", case_run->id},
-                                       {"asked", to_json(hidden_by(request.asked, secret))},
-                                       {"device", request.device},
-                                       {"threads", request.threads},
-                                       {"families", request.families},
-                                       {"seed", secret.seed(request.asked.key())},
-                                       {"seconds", seconds},
-                                       {"every_family", request.thorough},
-                                       {"call_s", request.after ? 0 : kBatchSeconds}});
+  case_run->answer = ask(CaseOpen{.case_run = case_run->id,
+                                  .asked = hidden_by(request.asked, secret),
+                                  .device = request.device,
+                                  .threads = request.threads,
+                                  .families = request.families,
+                                  .seed = secret.seed(request.asked.key()),
+                                  .seconds = seconds,
+                                  .every_family = request.thorough,
+                                  .call_s = request.after ? 0 : kBatchSeconds});
   case_run->fds = oracle_->take_fds();
   return case_run;
 }
@@ -268,12 +257,12 @@ void JudgePool::close_waiting() {
 }
 
 void JudgePool::close_now(const OpenCaseRun& case_run) {
-  const Json about = {{"case_run", case_run.id}};
-  if (oracle_ && !oracle_->failed()) (void)oracle_->task("case_close", about, {});
+  const CaseClose about{case_run.id};
+  if (oracle_ && !oracle_->failed()) (void)oracle_->ask(about);
   const auto baseline = baselines_.find(case_run.ranks);
   if (baseline == baselines_.end() || baseline->second->failed()) return;
   baseline->second->thaw();
-  (void)baseline->second->ask_all("case_close", about);
+  (void)baseline->second->ask_all(about);
 }
 
 Secret JudgePool::secret_for(const std::vector<CaseRunRequest>& cases) {

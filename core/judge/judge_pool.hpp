@@ -13,6 +13,7 @@
 
 #include "core/base/json.hpp"
 #include "core/check/plugin_set.hpp"
+#include "core/judge/case_messages.hpp"
 #include "core/judge/device_lock.hpp"
 #include "core/judge/gpu_telemetry.hpp"
 #include "core/judge/plan/asked_case.hpp"
@@ -43,7 +44,7 @@ struct CaseRunRequest {
 // A case that the oracle has open. Owns its descriptors.
 struct OpenCaseRun {
   int id = -1, ranks = 1;
-  Json answer;
+  CaseOpened answer;
   std::vector<int> fds;
   OpenCaseRun() = default;
   OpenCaseRun(const OpenCaseRun&) = delete;
@@ -81,16 +82,22 @@ class JudgePool {
   void renew_baseline(int ranks);
 
   // Asks the oracle. Error when its process fails.
-  Json ask(const char* task, const Json& arguments);
+  template <class Question>
+  typename Question::Answer ask(const Question& question) {
+    // Progress messages are signs of life.
+    auto answer = oracle_->ask(question, [](const Json&) {});
+    if (!answer) fail("the oracle", oracle_->failure().sentence());
+    return std::move(*answer);
+  }
   // A question that waits at the oracle. After go(), the oracle begins within microseconds. One at
   // a time, with no other question meanwhile.
   class Standby {
    public:
-    Standby(JudgePool& room, const char* task, const Json& arguments);
+    Standby(JudgePool& room, const CaseTurn& turn);
     Standby(const Standby&) = delete;
     ~Standby();  // without go(), drops the question
     void go();
-    Json answer();  // Error when its process fails
+    void wait();  // for the answer; Error when its process fails
 
    private:
     void sign(bool go_on);

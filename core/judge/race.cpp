@@ -94,11 +94,7 @@ void CaseRun::race(CandidateClient& baseline) {
 
 double CaseRun::copy_s(int calls) {
   if (request_.ranks > 1) return 0;
-  return room_
-      .ask("case_copy",
-           {{"case_run", case_run_->id}, {"calls", calls}, {"threads", request_.threads}})
-      .at("seconds")
-      .get<double>();
+  return room_.ask(CaseCopy{case_run_->id, calls, request_.threads});
 }
 
 double CaseRun::wake_s(CandidateClient& client) {
@@ -106,12 +102,7 @@ double CaseRun::wake_s(CandidateClient& client) {
   RankGroup& runners = client.runners();
   for (int i = 0; i < kWakeSamples; ++i) {
     runners.freeze();
-    room_.ask("case_deal", {{"case_run", case_run_->id},
-                            {"sets", Json::array()},
-                            {"contents", Json::array()},
-                            {"poison", false},
-                            {"numbers_only", false},
-                            {"flush", true}});
+    room_.ask(CaseDeal{.case_run = case_run_->id, .flush = true});
     const double since = now_seconds();
     runners.thaw();
     if (const auto call = client.run(case_run_->id, 0, 0, since)) all.push_back(call->wall_s);

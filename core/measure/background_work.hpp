@@ -9,15 +9,19 @@
 
 namespace fk {
 
-// Task of a worker, registered in core/cli: measures the device's delay of a tiny piece of work.
-// The request is {"device": NAME}, with "ranks" for the devices of all ranks. The answer is
-// {"seconds": S}.
-inline constexpr const char* kIdleTask = "case_idle";
+// Task of a worker, registered in core/cli: the device's delay of a tiny piece of work, in seconds.
+struct IdleWait {
+  static constexpr const char* kName = "case_idle";
+  using Answer = double;
+  std::string device;
+  int ranks = 0;  // the longest delay on the devices of so many ranks; 0: its own device
+  FK_FIELDS(device, ranks)
+};
 // Kind of failure of processes that were ended for this test, whatever it showed.
 inline constexpr const char* kBusy = "busy";
 
 // Evidence that the device works for these stopped processes; empty: none. `wait_s` measures the
-// delay in another process (kIdleTask). If it is long `looks` times in a row, the processes are
+// delay in another process (IdleWait). If it is long `looks` times in a row, the processes are
 // ended. They count as failed then, even if the end changes nothing and the result is empty.
 std::string works_while_stopped(RankGroup& runners, const std::function<double()>& wait_s,
                                 int looks);

@@ -1,146 +1,230 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+// The JSON of `run`, from the fields of its report.
 #include <nlohmann/json.hpp>
 
+#include "core/report/document.hpp"
 #include "core/report/run_text.hpp"
 
 namespace fk {
 
-namespace {
-
-// JSON has no NaN and no infinity.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json to_json(const Figure& f) {
-  if (f.count == 0) return nullptr;
-  return {{"median", number(f.median)},
-          {"p10", number(f.p10)},
-          {"p90", number(f.p90)},
-          {"count", f.count}};
+template <class T>
+std::optional<T> null_unless(bool there, const T& value) {
+  return there ? std::optional(value) : std::nullopt;
 }
 
-Json to_json(const CorrectnessRow& c) {
-  if (!c.done) return nullptr;
-  return {{"ok", c.ok},
-          {"why", c.why},
-          {"rms_of_spread", number(c.errors.rms)},
-          {"rms_limit", number(c.limits.rms)},
-          {"worst1_of_spread", number(c.errors.worst1)},
-          {"worst1_limit", number(c.limits.worst1)},
-          {"best5_of_spread", number(c.errors.best5)},
-          {"best5_limit", number(c.limits.best5)},
-          {"rerouted_positions", c.errors.rerouted},
-          {"positions", c.errors.rows},
-          {"values", c.errors.values},
-          {"pattern", c.errors.pattern}};
+template <class Visitor>
+void fields(Visitor& v, Figure& f) {
+  v("median", f.median, "median");
+  v("p10", f.p10, "10th percentile");
+  v("p90", f.p90, "90th percentile");
+  v("count", f.count, "number of values");
 }
 
-Json to_json(const WorkloadRow& w, bool candidate) {
-  Json j = {{"workload", w.workload},
-            {"done", w.done},
-            {"why", w.why},
-            {"rounds", w.rounds},
-            {"requests", w.requests},
-            {"prompt_tokens", w.prompt_tokens},
-            {"output_tokens", w.output_tokens},
-            {"round_s", to_json(w.total_s)},
-            {"round_s_by_process", w.by_process_s},
-            {"prefill_tokens_per_s", to_json(w.prefill_tokens_s)},
-            {"decode_tokens_per_s", to_json(w.decode_tokens_s)},
-            {"first_token_s", to_json(w.first_token_s)},
-            {"token_s", to_json(w.token_s)}};
-  if (!candidate) return j;
-  j["speedup"] = w.speedup.pairs == 0 ? Json(nullptr)
-                                      : Json{{"ratio", number(w.speedup.ratio)},
-                                             {"low", number(w.speedup.low)},
-                                             {"high", number(w.speedup.high)},
-                                             {"by_process", w.speedup.by_process},
-                                             {"pairs", w.speedup.pairs}};
-  j["verdict"] = w.verdict;
-  j["same_tokens"] = number(w.same_tokens);
-  return j;
+template <class Visitor>
+void fields(Visitor& v, CorrectnessRow& c) {
+  v("ok", c.ok, "whether the answers are right");
+  v("why", c.why, "why they are not");
+  v("rms_of_spread", c.errors.rms, "root mean square of the errors over the spread");
+  v("rms_limit", c.limits.rms, "the largest that is right");
+  v("worst1_of_spread", c.errors.worst1, "error of the worst 1 % of the positions");
+  v("worst1_limit", c.limits.worst1, "the largest that is right");
+  v("best5_of_spread", c.errors.best5, "error of the best 5 % of the positions");
+  v("best5_limit", c.limits.best5, "the largest that is right");
+  v("rerouted_positions", c.errors.rerouted, "positions whose experts are others");
+  v("positions", c.errors.rows, "compared positions");
+  v("values", c.errors.values, "compared values");
+  v("pattern", c.errors.pattern, "which values are wrong, in words");
 }
 
-Json to_json(const SideReport& s, bool candidate) {
-  Json ops = Json::array(), workloads = Json::array();
-  for (const auto& op : s.ops)
-    ops.push_back({{"phase", op.phase},
-                   {"op", op.op},
-                   {"level", op.level},
-                   {"provider", op.provider},
-                   {"nodes", op.nodes},
-                   {"refusal", op.refusal}});
-  for (const auto& w : s.workloads) workloads.push_back(to_json(w, candidate));
-  Json side = {{"name", s.name},
-               {"version", s.version},
-               {"path", s.path},
-               {"verdict", s.verdict},
-               {"why", s.why},
-               {"private_bytes", s.private_bytes},
-               {"ops", std::move(ops)},
-               {"correctness", to_json(s.correctness)},
-               {"workloads", std::move(workloads)},
-               {"log", s.log}};
-  if (candidate) side["protections"] = to_json(s.protections);
-  return side;
+template <class Visitor>
+void fields(Visitor& v, Speedup& s) {
+  v("ratio", s.ratio, "the baseline's time over the candidate's");
+  v("low", s.low, "lower end of the 95 % interval");
+  v("high", s.high, "upper end; null: unknown");
+  v("by_process", s.by_process, "the ratio of each pair of processes");
+  v("pairs", s.pairs, "pairs of rounds");
 }
 
-Json to_json(const std::optional<ClockWatch>& w) {
-  if (!w) return nullptr;
-  return {{"looks", w->looks},
-          {"sm_mhz", {w->sm_mhz_low, w->sm_mhz_high}},
-          {"memory_mhz", {w->memory_mhz_low, w->memory_mhz_high}},
-          {"throttled", w->throttled},
-          {"reasons", w->reasons}};
+template <class Visitor>
+void fields(Visitor& v, WorkloadRow& w) {
+  const auto figure = [&v](const char* key, const Figure& f, const char* meaning) {
+    auto some = null_unless(f.count > 0, f);
+    v(key, some, meaning);
+  };
+  v("workload", w.workload, "the workload");
+  v("done", w.done, "whether it was done");
+  v("why", w.why, "why it was not done, or why its answers are wrong");
+  v("rounds", w.rounds, "measured rounds");
+  v("requests", w.requests, "requests of a round");
+  v("prompt_tokens", w.prompt_tokens, "prompt tokens of a round");
+  v("output_tokens", w.output_tokens, "output tokens of a round");
+  figure("round_s", w.total_s, "time of a round");
+  v("round_s_by_process", w.by_process_s, "median time of a round in each process");
+  figure("prefill_tokens_per_s", w.prefill_tokens_s, "prompt tokens a second");
+  figure("decode_tokens_per_s", w.decode_tokens_s, "output tokens a second");
+  figure("first_token_s", w.first_token_s, "time until the first token of a request");
+  figure("token_s", w.token_s, "time between tokens of a request");
 }
 
-Json to_json(const std::optional<TooLarge>& t) {
-  if (!t) return nullptr;
-  return {{"what", t->what}, {"needs_bytes", t->needs_bytes}, {"device_bytes", t->device_bytes}};
+// A row of a candidate has more than one of the baseline.
+struct CandidateWorkload : WorkloadRow {};
+template <class Visitor>
+void fields(Visitor& v, CandidateWorkload& w) {
+  fields(v, static_cast<WorkloadRow&>(w));
+  auto speedup = null_unless(w.speedup.pairs > 0, w.speedup);
+  v("speedup", speedup, "speed beside the baseline; null: not measured");
+  v("verdict", w.verdict, "what the interval says about speed");
+  v("same_tokens", w.same_tokens, "share of tokens equal to the baseline's in the last round");
 }
 
-}  // namespace
+template <class Visitor>
+void fields(Visitor& v, OpRow& o) {
+  v("phase", o.phase, "the phase");
+  v("op", o.op, "the op");
+  v("level", o.level, "its level");
+  v("provider", o.provider, "the provider");
+  v("nodes", o.nodes, "nodes that it runs");
+  v("refusal", o.refusal, "why the first provider refused; empty: it did not");
+}
 
-Json run_json(const RunReport& r) {
-  Json candidates = Json::array(), broken = Json::array();
-  for (const auto& c : r.candidates) candidates.push_back(to_json(c, true));
-  for (const auto& [path, why] : r.broken_plugins) broken.push_back({{"path", path}, {"why", why}});
+template <class Workload, class Visitor>
+void side_fields(Visitor& v, SideReport& s) {
+  auto correctness = null_unless(s.correctness.done, s.correctness);
+  std::vector<Workload> workloads;
+  for (const WorkloadRow& w : s.workloads) workloads.push_back(Workload{w});
+  v("name", s.name, "the plugin");
+  v("version", s.version, "its version");
+  v("path", s.path, "its file");
+  v("verdict", s.verdict, "correct, wrong, failed, refused or unused");
+  v("why", s.why, "one sentence");
+  v("private_bytes", s.private_bytes, "packed weights, states and scratch memory");
+  v("ops", s.ops, "who runs which op");
+  v("correctness", correctness, "comparison with the reference; null: not compared");
+  v("workloads", workloads, "one row for each workload");
+  v("log", s.log, "what its process printed");
+}
+template <class Visitor>
+void fields(Visitor& v, SideReport& s) {
+  side_fields<WorkloadRow>(v, s);
+}
+struct CandidateReport : SideReport {};
+template <class Visitor>
+void fields(Visitor& v, CandidateReport& s) {
+  side_fields<CandidateWorkload>(v, s);
+  v("protections", s.protections, "the sandbox of its process");
+}
+
+// Clocks in pairs of the lowest and the highest.
+struct RunClocks {
+  ClockWatch of;
+};
+template <class Visitor>
+void fields(Visitor& v, RunClocks& c) {
+  ClockWatch& w = c.of;
+  std::vector sm{w.sm_mhz_low, w.sm_mhz_high}, memory{w.memory_mhz_low, w.memory_mhz_high};
+  v("looks", w.looks, "how often the driver was asked");
+  v("sm_mhz", sm, "lowest and highest clock of the multiprocessors, MHz");
+  v("memory_mhz", memory, "lowest and highest clock of the memory, MHz");
+  v("throttled", w.throttled, "share of looks at which the device was slowed down, 0 to 1");
+  v("reasons", w.reasons, "why the clocks were not higher");
+}
+
+template <class Visitor>
+void fields(Visitor& v, TooLarge& t) {
+  v("what", t.what, "what does not fit");
+  v("needs_bytes", t.needs_bytes, "bytes that it needs of one device");
+  v("device_bytes", t.device_bytes, "bytes that the device has");
+}
+
+struct BrokenPlugin {
+  std::string path, why;
+};
+template <class Visitor>
+void fields(Visitor& v, BrokenPlugin& b) {
+  v("path", b.path, "its file");
+  v("why", b.why, "why it cannot be used");
+}
+
+struct RunDocument {
+  static constexpr const char* kSchema = "fk-host.run/2";
+  static constexpr const char* kTitle = "What `fk-host run` found in one scenario";
+  RunReport report;
+};
+template <class Visitor>
+void fields(Visitor& v, RunDocument& d) {
+  RunReport& r = d.report;
+  int exit_code = r.exit_code();
   Json spent = Json::object();
   for (const auto& [what, seconds] : r.spent) spent[what] = seconds;
-  return {{"schema", "fk-host.run/2"},
-          {"scenario", r.scenario},
-          {"summary", r.summary},
-          {"arch", r.arch},
-          {"layers", r.layers},
-          {"profile", r.profile},
-          {"tp", r.parallel.tp},
-          {"ep", r.parallel.ep},
-          {"overlap", r.parallel.overlap},
-          {"note", r.note},
-          {"weights_notes", r.weights_notes},
-          {"room", r.room},
-          {"dtype", r.dtype},
-          {"device", r.device},
-          {"host", r.host},
-          {"driver", r.driver},
-          {"host_build", r.host_build},
-          {"date", r.date},
-          {"clocks", to_json(r.clocks)},
-          {"seed", r.seed},
-          {"requests_seed", r.requests_seed},
-          {"max_batch", r.max_batch},
-          {"pages", r.pages},
-          {"weights_bytes", r.weights_bytes},
-          {"speed_judged", r.speed_judged},
-          {"processes", r.processes},
-          {"exit_code", r.exit_code()},
-          {"error", r.error},
-          {"too_large", to_json(r.too_large)},
-          {"seconds", r.seconds},
-          {"spent", std::move(spent)},
-          {"broken_plugins", std::move(broken)},
-          {"baseline", to_json(r.baseline, false)},
-          {"candidates", std::move(candidates)}};
+  std::vector<BrokenPlugin> broken;
+  for (const auto& [path, why] : r.broken_plugins) broken.push_back({path, why});
+  std::vector<CandidateReport> candidates;
+  for (const SideReport& side : r.candidates) candidates.push_back({side});
+  auto clocks = null_unless(r.clocks.has_value(), RunClocks{r.clocks.value_or(ClockWatch{})});
+  v("scenario", r.scenario, "the scenario");
+  v("summary", r.summary, "its summary");
+  v("arch", r.arch, "the model");
+  v("layers", r.layers, "number of layers");
+  v("profile", r.profile, "tiny or full");
+  v("tp", r.parallel.tp, "ranks of tensor parallelism");
+  v("ep", r.parallel.ep, "ranks of expert parallelism");
+  v("overlap", r.parallel.overlap, "whether sums of ranks overlap with products");
+  v("note", r.note, "about the profile");
+  v("weights_notes", r.weights_notes, "about the checkpoint");
+  v("room", r.room, "what differs from the scenario, to fit the device");
+  v("dtype", r.dtype, "dtype of activations and weights");
+  v("device", r.device, "the device");
+  v("host", r.host, "the machine");
+  v("driver", r.driver, "driver of the device");
+  v("host_build", r.host_build, "build id of fk-host");
+  v("date", r.date, "begin of the run, UTC");
+  v("clocks", clocks, "clocks of the first GPU; null: there is none");
+  v("seed", r.seed, "seed of the weights");
+  v("requests_seed", r.requests_seed, "seed of the requests");
+  v("max_batch", r.max_batch, "most requests at the same time");
+  v("pages", r.pages, "pages of the cache");
+  v("weights_bytes", r.weights_bytes, "bytes of the weights");
+  v("speed_judged", r.speed_judged, "whether speed was judged");
+  v("processes", r.processes, "timed processes of each side");
+  v("exit_code", exit_code, "exit code of the run");
+  v("error", r.error, "why the run ended early; empty: it did not");
+  v("too_large", r.too_large, "what does not fit the device; null: all fits");
+  v("seconds", r.seconds, "time of the run");
+  v("spent", spent, "seconds of each part, in order");
+  v("broken_plugins", broken, "plugins that cannot be used");
+  v("baseline", r.baseline, "the baselines");
+  v("candidates", candidates, "one entry for each candidate");
+}
+FK_DOCUMENT(run, RunDocument);
+
+Json run_json(const RunReport& report) { return document(RunDocument{report}); }
+
+// Several scenarios in one document.
+struct RunsDocument {
+  struct Entry {
+    static constexpr const char* kSchemaFile = "run.json";
+    RunDocument run;
+  };
+  static constexpr const char* kSchema = "fk-host.runs/1";
+  static constexpr const char* kTitle = "What `fk-host run` found in a list of scenarios";
+  std::vector<Entry> reports;
+};
+template <class Visitor>
+void fields(Visitor& v, RunsDocument::Entry& e) {
+  std::string schema = RunDocument::kSchema;
+  v("schema", schema, "the form of the report");
+  fields(v, e.run);
+}
+template <class Visitor>
+void fields(Visitor& v, RunsDocument& d) {
+  v("reports", d.reports, "one report for each scenario");
+}
+FK_DOCUMENT(runs, RunsDocument);
+
+Json runs_json(const std::vector<RunReport>& reports) {
+  RunsDocument out;
+  for (const RunReport& report : reports) out.reports.push_back({{report}});
+  return document(out);
 }
 
 }  // namespace fk

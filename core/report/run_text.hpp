@@ -12,5 +12,6 @@ namespace fk {
 std::string parallel_text(const Parallel& parallel);
 std::string run_text(const RunReport& report, bool colour);
 Json run_json(const RunReport& report);
+Json runs_json(const std::vector<RunReport>& reports);  // of a list of scenarios
 
 }  // namespace fk

@@ -45,17 +45,13 @@ bool Side::load() {
 }
 
 bool Side::smoke_check() {
-  if (!setup_.smoke_check || checked_ || !find_task(kSmokeCheckTask)) return true;
+  if (!setup_.smoke_check || checked_ || !has_task(SmokeCheck::kName)) return true;
   checked_ = true;
-  const auto result =
-      runner_->task(kSmokeCheckTask, {{"plugin", setup_.name}, {"device", setup_.spec.device}}, {});
-  if (!result)
+  const auto wrong = runner_->ask(SmokeCheck{setup_.name, setup_.spec.device});
+  if (!wrong)
     return fail_with("failed", runner_->failure().sentence() + " (in the check of its ops)");
   // The answer comes from the candidate's process, so it counts only against it.
-  const auto wrong = result->find("wrong");
-  if (wrong == result->end()) return true;
-  return fail_with("wrong", wrong->is_string() ? wrong->get<std::string>()
-                                               : "its check sent a malformed answer");
+  return wrong->empty() || fail_with("wrong", *wrong);
 }
 
 bool Side::open() {
@@ -111,16 +107,15 @@ double Side::device_wait_s() {
   runner_->thaw();
   double most = 0;
   const auto answers =
-      runner_->task_on_all(kIdleTask, {{"device", setup_.spec.device}}, [](int, const Json&) {});
-  for (size_t r = 0; answers && r < answers->size(); ++r)
-    most = std::max(most, (*answers)[r].at("seconds").get<double>());
+      runner_->task_on_all(IdleWait{.device = setup_.spec.device}, [](int, const Json&) {});
+  for (size_t r = 0; answers && r < answers->size(); ++r) most = std::max(most, (*answers)[r]);
   if (answers && runner_->freeze()) return most;
   fail_with("failed", runner_->failure().sentence());
   return 0;
 }
 
 bool Side::works_on(Side& beside) {
-  if (setup_.spec.device == "cpu" || !is_open() || !find_task(kIdleTask)) return false;
+  if (setup_.spec.device == "cpu" || !is_open() || !has_task(IdleWait::kName)) return false;
   constexpr int kLooks = 4;  // work of milliseconds ends before the other's turn
   const auto look = [&] { return beside.device_wait_s(); };
   const std::string found = works_while_stopped(*runner_, look, kLooks);

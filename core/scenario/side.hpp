@@ -84,7 +84,13 @@ class Side {
   double gap_s_ = 0, open_s_ = 0;
 };
 
-// Task of a worker: checks a plugin's ops on their smallest cases. Registered in core/cli.
-inline constexpr const char* kSmokeCheckTask = "smoke_check";
+// The task of a worker that checks a plugin's ops on their smallest cases. The answer is the fault
+// of the first wrong case; empty: none is wrong.
+struct SmokeCheck {
+  static constexpr const char* kName = "smoke_check";
+  using Answer = std::string;
+  std::string plugin, device;
+  FK_FIELDS(plugin, device)
+};
 
 }  // namespace fk

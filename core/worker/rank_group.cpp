@@ -43,7 +43,8 @@ void RankGroup::make_far_blocks(int size) {
     auto& far = far_blocks_.emplace_back(std::make_unique<FarBlock>());
     far->machine = machine.get();
     try {
-      peers.push_back({machine->open({{"ranks", size}}, far->id), machine->ranks()});
+      peers.push_back(
+          {machine->open(message_json(messages::OpenBlock{size}), far->id), machine->ranks()});
     } catch (...) {
       for (const auto& peer : peers) ::close(peer.fd);
       throw;
@@ -208,8 +209,8 @@ void RankGroup::hear_who_waits() {
   }
 }
 
-std::optional<Runner::Loaded> RankGroup::load(const std::vector<PluginFile>& plugins) {
-  std::vector<std::optional<Runner::Loaded>> loaded(ranks_.size());
+std::optional<Loaded> RankGroup::load(const std::vector<PluginFile>& plugins) {
+  std::vector<std::optional<Loaded>> loaded(ranks_.size());
   const auto load_one = [&](RankRunner& runner, int rank) {
     loaded[static_cast<size_t>(rank)] = runner.load(plugins);
   };
@@ -351,13 +352,6 @@ int RankGroup::threads() const {
   int all = 0;
   for (int r = 0; r < size(); ++r) all += here(r).threads();
   return all;
-}
-
-std::optional<Json> RankGroup::task(const std::string& name, const Json& arguments,
-                                    const Runner::OnProgress& progress) {
-  auto answer = here(0).task(name, arguments, progress);
-  look_for_failures();
-  return answer;
 }
 
 // ---- drives ----

@@ -14,6 +14,7 @@
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/worker/remote/machines.hpp"
+#include "core/worker/remote/messages.hpp"
 #include "core/worker/runner.hpp"
 
 namespace fk {
@@ -33,7 +34,7 @@ class RankGroup {
   bool failed() const { return failure_.has_value(); }
   const RunnerFailure& failure() const { return *failure_; }
 
-  std::optional<Runner::Loaded> load(const std::vector<PluginFile>& plugins);
+  std::optional<Loaded> load(const std::vector<PluginFile>& plugins);
   // The spec is for all ranks. `weights` has one entry per rank; so has `states`, unless empty.
   std::optional<SessionInfo> open(const SessionSpec& spec,
                                   const std::vector<WeightsHandle>& weights,
@@ -50,12 +51,23 @@ class RankGroup {
   using OnProgress = std::function<void(int rank, const Json&)>;
   std::optional<std::vector<Json>> task_on_all(const std::string& name, const Json& arguments,
                                                const OnProgress& progress);
+  template <class Question>
+  std::optional<std::vector<typename Question::Answer>> task_on_all(const Question& question,
+                                                                    const OnProgress& progress) {
+    return understand_all<Question>(task_on_all(Question::kName, to_fields(question), progress));
+  }
   // The same for timed work: all ranks are asked before any answer is read. `fds` holds an equal
   // number for each rank, in order. A rank that has answered is stopped until the next thaw().
   // `done` is called once all ranks report done or have answered; it may be called again.
   std::optional<std::vector<Json>> ask_all(const std::string& name, const Json& arguments,
                                            const std::vector<int>& fds = {},
                                            const std::function<void()>& done = {});
+  template <class Question>
+  std::optional<std::vector<typename Question::Answer>> ask_all(
+      const Question& question, const std::vector<int>& fds = {},
+      const std::function<void()>& done = {}) {
+    return understand_all<Question>(ask_all(Question::kName, to_fields(question), fds, done));
+  }
   // As in Runner, for all ranks: thaw() begins when the last rank is stopped.
   bool freeze();
   void thaw();
@@ -64,8 +76,12 @@ class RankGroup {
   int threads() const;
   pid_t pid(int rank) const { return here(rank).pid(); }
   // On the first rank only: work that needs no other rank.
-  std::optional<Json> task(const std::string& name, const Json& arguments,
-                           const Runner::OnProgress& progress);
+  template <class Question>
+  std::optional<typename Question::Answer> ask(const Question& question) {
+    auto answer = here(0).ask(question);
+    look_for_failures();
+    return answer;
+  }
 
   // A drive, as in Runner. Events come from the first rank; the tokens of other ranks are compared
   // with its tokens.
@@ -102,7 +118,7 @@ class RankGroup {
   struct FarBlock {
     Machine* machine = nullptr;
     uint64_t id = 0;
-    ~FarBlock() { machine->tell({{"drop", id}}); }
+    ~FarBlock() { machine->tell(message_json(messages::Drop{id})); }
   };
   void make_far_blocks(int size);
   // A worker of this machine.
@@ -112,6 +128,22 @@ class RankGroup {
   }
   // Calls work(runner, rank) for all ranks at the same time; false when a worker has failed.
   bool on_all(const std::function<void(RankRunner&, int)>& work);
+  // Answers by rank; a malformed one ends all.
+  template <class Question>
+  std::optional<std::vector<typename Question::Answer>> understand_all(
+      const std::optional<std::vector<Json>>& said) {
+    if (!said) return std::nullopt;
+    std::vector<typename Question::Answer> answers;
+    try {
+      for (const Json& one : *said)
+        answers.push_back(from_fields<typename Question::Answer>(one, "its answer", kForeignText));
+    } catch (const Error& e) {
+      const std::string rank = size() > 1 ? "rank " + std::to_string(answers.size()) + ": " : "";
+      condemn("protocol", rank + "a malformed answer to " + Question::kName + ": " + e.what());
+      return std::nullopt;
+    }
+    return answers;
+  }
   // Keeps the failure of the rank at fault, and ends the others.
   bool look_for_failures();
   // Reports the failed rank to the others at once, because they would wait for it.

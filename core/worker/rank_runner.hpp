@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.hpp"
+#include "core/base/fields.hpp"
 #include "core/worker/record.hpp"
 #include "core/worker/spec.hpp"
 
@@ -20,10 +20,10 @@ struct RunnerFailure {
   // not take; lost: an error on its device, which is unusable from then on; stopped: another rank
   // had failed.
   std::string kind;
-  std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage, or ""
-  std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
-  std::string log;    // the process's output, at most 64 KiB
-  std::string next = {};            // the author's next step; empty: the kind is enough
+  std::string where;      // "paged_attention (model.layers.0.self_attn.attn)" or a stage, or ""
+  std::string text;       // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
+  std::string log;        // the process's output, at most 64 KiB
+  std::string next = {};  // the author's next step; empty: the kind is enough
   double time_s = 0, silent_s = 0;  // time of detection, and seconds since its last sign of life
   double waited_s = 0;              // `lost`: its wait for the device
   // "crashed: SIGSEGV ... in rms_norm (model.norm)"
@@ -52,13 +52,6 @@ class RankRunner {
   RankRunner& operator=(const RankRunner&) = delete;
 
   // ---- in sequence; each returns false or nothing when the worker has failed ----
-  struct Loaded {
-    struct Refused {
-      std::string plugin, op, why;
-    };
-    std::vector<std::string> errors;  // by file; empty: loaded
-    std::vector<Refused> refused;     // ops whose contract does not match
-  };
   using OnProgress = std::function<void(const Json&)>;
   // Loads baselines first, each group in its order. After a candidate no more can be loaded.
   virtual std::optional<Loaded> load(const std::vector<PluginFile>& plugins) = 0;
@@ -113,6 +106,19 @@ class RankRunner {
   virtual int64_t held_bytes() = 0;  // private memory, as the kernel counts it
 
  protected:
+  // A message of the process as a struct. A malformed one ends the process. Nothing gives nothing.
+  template <class Answer>
+  std::optional<Answer> understand(const std::optional<Json>& said, const char* question,
+                                   const Reading& how = kForeignMessage) {
+    if (!said) return std::nullopt;
+    try {
+      return from_fields<Answer>(*said, "its answer", how);
+    } catch (const Error& e) {
+      condemn("protocol", std::string("a malformed answer to ") + question + ": " + e.what());
+      return std::nullopt;
+    }
+  }
+
   std::optional<RunnerFailure> failure_;
 };
 

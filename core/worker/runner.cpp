@@ -48,12 +48,6 @@ std::optional<int> status_told(const std::string& note) {
   return std::nullopt;
 }
 
-std::string text_of(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_string()) return {};
-  return printable(it->get<std::string>().substr(0, 8192), "\n");
-}
-
 }  // namespace
 
 std::string RunnerFailure::sentence() const {
@@ -105,27 +99,19 @@ void Runner::start() {
   }
   ::close(pair[1]);
   // The descriptors have the order in which the worker takes them.
-  ask({{"do", "hello"},
-       {"private_bytes_max", options_.private_bytes_max},
-       {"own_user", options_.sandbox && options_.early_user},
-       {"spin_s", options_.its_spin_s}},
-      {shared_.fd(), request_events_.data, request_events_.space, result_events_.data,
-       result_events_.space},
-      "hello", options_.open_patience_s, {});
+  send(messages::Hello{.private_bytes_max = options_.private_bytes_max,
+                       .own_user = options_.sandbox && options_.early_user,
+                       .spin_s = options_.its_spin_s},
+       {shared_.fd(), request_events_.data, request_events_.space, result_events_.data,
+        result_events_.space},
+       options_.open_patience_s);
 }
 
 // ---- control ----
 
-std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds,
-                                const char* answer, double patience_s, const OnProgress& progress) {
-  if (!say(message, fds, patience_s)) return std::nullopt;
-  return wait_for(answer, patience_s, progress);
-}
-
-std::optional<Json> Runner::wait_for(const char* answer, double patience_s,
-                                     const OnProgress& progress) {
+std::optional<Json> Runner::wait_for_result(double patience_s, const OnProgress& progress) {
   while (!failed()) {
-    if (auto reply = hear(answer, patience_s, progress)) return reply;
+    if (auto result = hear(patience_s, progress)) return result;
     if (!failed()) sleep(kTick);
   }
   return std::nullopt;
@@ -141,8 +127,7 @@ bool Runner::say(const Json& message, const std::vector<int>& fds, double patien
   return false;
 }
 
-std::optional<Json> Runner::hear(const char* answer, double patience_s,
-                                 const OnProgress& progress) {
+std::optional<Json> Runner::hear(double patience_s, const OnProgress& progress) {
   // Signs of life without an answer are also limited.
   constexpr double kLives = 60;
   const double end = asked_s_ + kLives * patience_s;
@@ -152,10 +137,12 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
       if (ends_a_drive(*reply)) continue;
       // Only an answer or wanted progress is a sign of life: a thread of a hung process could send
       // other messages for ever.
-      if (reply->contains(answer)) return life_s_ = now_seconds(), awaited_ = false, reply;
-      if (!progress || !reply->contains("progress")) return unasked(), std::nullopt;
+      if (const auto result = reply->find(messages::kResult); result != reply->end())
+        return life_s_ = now_seconds(), awaited_ = false, std::move(*result);
+      const auto news = reply->find(messages::kProgress);
+      if (!progress || news == reply->end()) return unasked(), std::nullopt;
       life_s_ = now_seconds();
-      progress(reply->at("progress"));
+      progress(*news);
     }
   } catch (const std::exception& e) {  // includes exceptions of `progress`
     bury("protocol", e.what());
@@ -168,7 +155,7 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
 
 // Counts a "driven" message, at most one for each drive; its waiter may have gone.
 bool Runner::ends_a_drive(const Json& message) {
-  return message.contains("driven") && ++ends_ <= run_;
+  return message.contains(messages::kDriven) && ++ends_ <= run_;
 }
 
 void Runner::unasked() { bury("protocol", "it sent a message without a request"); }
@@ -190,23 +177,26 @@ bool Runner::said_unasked() {
 }
 
 bool Runner::handle(const Json& message) {
-  const auto it = message.find("error");
+  const auto it = message.find(messages::kError);
   if (it == message.end()) return true;
-  std::string kind = it->is_object() ? text_of(*it, "kind") : "";
+  messages::WorkerError error;
+  try {
+    read_fields(*it, error, "an error", {.text_bytes_max = 8192, .foreign = true, .kept = "\n"});
+  } catch (const Error&) {
+    error = {"protocol", "", "a malformed error"};
+  }
   // Accepted only if this process has an address limit too: a candidate may report anything.
-  const bool hosts = kind == "environment" && address_limit();
-  if (!hosts && std::find(kErrors.begin(), kErrors.end(), kind) == kErrors.end()) kind = "protocol";
-  const std::string where = it->is_object() ? text_of(*it, "where") : "";
-  bury(kind, it->is_object() ? text_of(*it, "text") : "a malformed error");
+  const bool hosts = error.kind == "environment" && address_limit();
+  const bool known = std::find(kErrors.begin(), kErrors.end(), error.kind) != kErrors.end();
+  bury(hosts || known ? error.kind : "protocol", error.text);
   if (!failure_) return false;
-  failure_->where = where;
-  if (it->is_object() && it->contains("waited_s") && it->at("waited_s").is_number())
-    failure_->waited_s = std::min(it->at("waited_s").get<double>(), failure_->silent_s);
+  failure_->where = error.where;
+  if (error.waited_s > 0) failure_->waited_s = std::min(error.waited_s, failure_->silent_s);
   return false;
 }
 
-std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugins) {
-  Json list = Json::array();
+std::optional<Loaded> Runner::load(const std::vector<PluginFile>& plugins) {
+  messages::Load message{{}, options_.sandbox, options_.device, options_.read};
   for (const auto& p : plugins) {
     std::string copy, error;
     try {
@@ -218,63 +208,42 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
     }
     // Checks the copy that is loaded, because the file may have been written since.
     if (p.trust == Trust::candidate && !copy.empty()) error = broken_rule(copy, p.trust);
-    list.push_back({{"path", p.path.string()},
-                    {"copy", std::move(copy)},
-                    {"error", error.empty() ? "" : "lint: " + error},
-                    {"candidate", p.trust == Trust::candidate}});
+    message.plugins.push_back(
+        {p.path.string(), std::move(copy), error.empty() ? "" : "lint: " + error, p.trust});
   }
   // Only the first report counts: it is sent before a candidate's code runs.
   const auto on_progress = [&](const Json& progress) {
-    if (protections_.empty() && progress.is_object() && progress.contains("sealed"))
-      protections_ = protections_from(progress.at("sealed"));
+    if (protections_.empty())
+      protections_ = from_fields<messages::Sealed>(progress, "news", kForeignMessage).sealed;
   };
-  const Json message = {{"do", "load"},
-                        {"plugins", std::move(list)},
-                        {"sandbox", options_.sandbox},
-                        {"device", options_.device},
-                        {"read", options_.read}};
   std::optional<Json> reply;
-  for (bool asked = say(message, {}, options_.open_patience_s); asked && !reply && !failed();) {
+  for (bool asked = say(message_json(message), {}, options_.open_patience_s);
+       asked && !reply && !failed();) {
     // A sealed worker is running the candidate's own constructors and entry, which have little
     // work.
     const double patience = protections_.empty()
                                 ? options_.open_patience_s
                                 : std::min(options_.patience_s, options_.open_patience_s);
-    reply = hear("loaded", patience, on_progress);
+    reply = hear(patience, on_progress);
     if (!reply && !failed()) sleep(kTick);
   }
-  if (!reply) return std::nullopt;
-  Loaded loaded;
-  try {
-    for (const auto& file : reply->at("loaded")) {
-      // Only a text is accepted as the absence of an error.
-      if (file.at("error").is_string()) loaded.errors.push_back(text_of(file, "error"));
-    }
-    for (const auto& r : reply->at("refused"))
-      loaded.refused.push_back({text_of(r, "plugin"), text_of(r, "op"), text_of(r, "why")});
-  } catch (const Json::exception&) {
-    loaded.errors.clear();
-  }
-  if (loaded.errors.size() != plugins.size()) {
-    bury("protocol", "a malformed answer to loading");
-    return std::nullopt;
-  }
-  return loaded;
+  auto loaded = understand<Loaded>(reply, messages::Load::kName, kForeignText);
+  if (!loaded || loaded->errors.size() == plugins.size()) return loaded;
+  bury("protocol", "a malformed answer to loading");
+  return std::nullopt;
+}
+
+messages::Perform Runner::perform(const std::string& name, const Json& arguments) {
+  return {name, arguments, ++tasks_};
 }
 
 std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
                                  const OnProgress& progress, const std::vector<int>& fds) {
-  auto reply = ask(task_message(name, arguments), fds, "result", options_.patience_s, progress);
-  if (!reply) return std::nullopt;
-  return reply->at("result");
-}
-
-Json Runner::task_message(const std::string& name, const Json& arguments) {
-  return {{"do", "task"}, {"name", name}, {"arguments", arguments}, {"number", ++tasks_}};
+  return send(perform(name, arguments), fds, options_.patience_s, progress);
 }
 
 bool Runner::tell(const std::string& name, const Json& arguments, const std::vector<int>& fds) {
-  return say(task_message(name, arguments), fds, options_.patience_s);
+  return say(message_json(perform(name, arguments)), fds, options_.patience_s);
 }
 
 // It was silent because it waited for this sign.
@@ -283,18 +252,12 @@ void Runner::sign(bool go_on) {
   life_s_ = asked_s_ = now_seconds();
 }
 
-std::optional<Json> Runner::answer() {
-  auto reply = wait_for("result", options_.patience_s, {});
-  if (!reply) return std::nullopt;
-  return reply->at("result");
-}
+std::optional<Json> Runner::answer() { return wait_for_result(options_.patience_s, {}); }
 
 std::optional<Json> Runner::heard() {
   if (failed()) return std::nullopt;
   child_->read_log();
-  auto reply = hear("result", options_.patience_s, {});
-  if (!reply) return std::nullopt;
-  return reply->at("result");
+  return hear(options_.patience_s, {});
 }
 
 bool Runner::freeze() {

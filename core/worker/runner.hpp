@@ -15,14 +15,12 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/io.hpp"
-#include "core/exec/recorder.hpp"
 #include "core/worker/board.hpp"
 #include "core/worker/channel.hpp"
+#include "core/worker/messages.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/rank_runner.hpp"
 #include "core/worker/record.hpp"
-#include "core/worker/sandbox.hpp"
-#include "core/worker/spec.hpp"
 
 namespace fk {
 
@@ -84,6 +82,13 @@ class Runner final : public RankRunner {
   std::optional<Json> recorded();  // CaseRecorder::result(), unchecked
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress, const std::vector<int>& fds = {}) override;
+  // The same of a task by its question (task.hpp).
+  template <class Question>
+  std::optional<typename Question::Answer> ask(const Question& question,
+                                               const OnProgress& progress = {}) {
+    return understand<typename Question::Answer>(
+        task(Question::kName, to_fields(question), progress), Question::kName, kForeignText);
+  }
   // The two halves of task(), to ask several workers at once. tell() asks. heard() returns the
   // answer if it has arrived and never waits; nothing can also mean a failure.
   bool tell(const std::string& name, const Json& arguments, const std::vector<int>& fds);
@@ -134,15 +139,20 @@ class Runner final : public RankRunner {
   // The longest sleep: the most by which a hostile worker can delay the controller.
   static constexpr double kTick = 0.1;
   void start();
-  std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
-                          double patience_s, const OnProgress& progress);
+  template <class Message>
+  std::optional<typename Message::Answer> send(const Message& message, const std::vector<int>& fds,
+                                               double patience_s, const OnProgress& progress = {}) {
+    if (!say(message_json(message), fds, patience_s)) return std::nullopt;
+    return understand<typename Message::Answer>(wait_for_result(patience_s, progress),
+                                                Message::kName);
+  }
   bool say(const Json& message, const std::vector<int>& fds, double patience_s);
-  Json task_message(const std::string& name, const Json& arguments);
+  messages::Perform perform(const std::string& name, const Json& arguments);
   // Repeats hear() until the end of the time.
-  std::optional<Json> wait_for(const char* answer, double patience_s, const OnProgress& progress);
-  bool take_states(const Json& reply);  // sent with a session's description
+  std::optional<Json> wait_for_result(double patience_s, const OnProgress& progress);
+  bool take_states(int64_t bytes);  // that came with a session's description
   // The answer, if it has arrived; nothing otherwise, or after a failure of the worker.
-  std::optional<Json> hear(const char* answer, double patience_s, const OnProgress& progress);
+  std::optional<Json> hear(double patience_s, const OnProgress& progress);
   bool ends_a_drive(const Json& message);
   void unasked();
   bool said_unasked();               // also fails the worker

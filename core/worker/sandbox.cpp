@@ -108,8 +108,6 @@ std::vector<std::filesystem::path> library_folders() {
   return folders;
 }
 
-std::string clean_text(const std::string& text) { return printable(text.substr(0, 300)); }
-
 }  // namespace
 
 SandboxPolicy SandboxPolicy::of(const std::string& device) {
@@ -196,29 +194,6 @@ std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user
 std::vector<Protection> unsealed(const std::string& why) {
   std::vector<Protection> all;
   for (const char* name : kProtections) all.push_back(protection(name, why));
-  return all;
-}
-
-Json to_json(const std::vector<Protection>& protections) {
-  Json list = Json::array();
-  for (const auto& p : protections)
-    list.push_back({{"name", p.name}, {"active", p.active}, {"why", p.why}});
-  return list;
-}
-
-std::vector<Protection> protections_from(const Json& json) {
-  std::vector<Protection> all;
-  if (!json.is_array()) return all;
-  constexpr size_t kMost = 32;
-  for (const auto& entry : json) {
-    if (!entry.is_object() || all.size() == kMost) continue;
-    const auto name = entry.find("name"), active = entry.find("active"), why = entry.find("why");
-    if (name == entry.end() || !name->is_string()) continue;
-    all.push_back(
-        {clean_text(name->get<std::string>()),
-         active != entry.end() && active->is_boolean() && active->get<bool>(),
-         why != entry.end() && why->is_string() ? clean_text(why->get<std::string>()) : ""});
-  }
   return all;
 }
 

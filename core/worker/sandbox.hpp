@@ -25,6 +25,12 @@ struct Protection {
   bool active = false;
   std::string why;  // why it is not active
 };
+template <class Visitor>
+void fields(Visitor& v, Protection& p) {
+  v("name", p.name, "of a protection");
+  v("active", p.active, "whether this verdict had it");
+  v("why", p.why, "why not, or what it covers");
+}
 
 struct SandboxPolicy {
   std::vector<std::filesystem::path> read;     // files, and folders with everything below
@@ -58,9 +64,6 @@ std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user
 // The list for a worker that must not be sealed.
 std::vector<Protection> unsealed(const std::string& why);
 
-Json to_json(const std::vector<Protection>& protections);
-// From a worker: texts are bounded, and entries without a name dropped.
-std::vector<Protection> protections_from(const Json& json);
 // "Sandbox: own_user is off (the host was not started as root)\n"; empty when all are active.
 std::string sandbox_line(const std::vector<Protection>& protections);
 

@@ -25,11 +25,11 @@
 #include "core/worker/channel.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/exchange.hpp"
+#include "core/worker/messages.hpp"
 #include "core/worker/own_memory.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/rank_exchange.hpp"
 #include "core/worker/sandbox.hpp"
-#include "core/worker/spec.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
@@ -40,9 +40,9 @@ constexpr double kForever = 1e6;  // seconds
 constexpr double kOpenMpSpinS = 20e-6;
 constexpr const char* kOpenBlasSpin = "16";
 
-Json error_json(const std::string& kind, const std::string& where, const std::string& text) {
-  return {{"error", {{"kind", kind}, {"where", where}, {"text", text}}}};
-}
+using messages::WorkerError;
+
+Json error_json(const WorkerError& error) { return {{messages::kError, to_fields(error)}}; }
 
 class Server {
  public:
@@ -68,48 +68,53 @@ class Server {
 
   // Every failure becomes an answer; the controller decides its meaning.
   Json obey(const Json& message) {
-    Json answer = answer_to(message);
-    // A failed rank gives up the meeting, so that the others do not wait for it.
-    if (comm_ && answer.contains("error"))
-      comm_->meeting().give_up(answer["error"]["text"].get<std::string>());
-    return answer;
-  }
-
-  Json answer_to(const Json& message) {
     try {
-      return dispatch(message.at("do").get<std::string>(), message);
+      return answer_to(message);
     } catch (const Error& e) {
-      if (const Device* device = lost()) return lost_json(*device, e.what());
-      if (const auto* op = dynamic_cast<const RunError*>(&e))
-        return error_json("op_failed", op->op + " (" + op->path + ")", e.what());
-      const bool hosts = dynamic_cast<const HostError*>(&e) != nullptr;
-      return error_json(hosts ? "environment" : "refused", "", e.what());
+      return fail_with(error_of(e));
     } catch (const std::bad_alloc&) {
-      return error_json("memory", place(), "memory could not be had");
+      return fail_with({"memory", place(), "memory could not be had"});
     } catch (...) {
-      return error_json("threw", place(), thrown_text());
+      return fail_with({"threw", place(), thrown_text()});
     }
   }
 
-  Json dispatch(const std::string& what, const Json& message) {
-    if (what == "hello") return hello(message);
-    FK_CHECK(board_, "a runner was asked for work before hello");
-    if (what == "join") return join(message);
-    if (what == "load") return load(message);
-    if (what == "open") return open(message);
-    if (what == "keep") return keep(message);
-    if (what == "checksum") return checksum();
-    if (what == "drive") return drive(message);
-    if (what == "clear") return clear();
-    if (what == "close_session") return close_session();
-    if (what == "record") return record(message);
-    if (what == "recorded") return recorded();
-    if (what == "task") return task(message);
-    if (what == "stop") leave(0);
-    fail("runner", "unknown message `" + what + "`");
+  WorkerError error_of(const Error& e) const {
+    if (const Device* device = lost())  // what the board names may not have begun there
+      return {"lost", place().empty() ? "" : place() + " or before it", e.what(),
+              device->lost_after_s()};
+    if (const auto* op = dynamic_cast<const RunError*>(&e))
+      return {"op_failed", op->op + " (" + op->path + ")", e.what()};
+    return {dynamic_cast<const HostError*>(&e) ? "environment" : "refused", "", e.what()};
   }
 
-  Json hello(const Json& message) {
+  // The others need not wait for a rank that has failed.
+  Json fail_with(const WorkerError& error) {
+    if (comm_) comm_->meeting().give_up(error.text);
+    return error_json(error);
+  }
+
+  Json answer_to(const Json& message) {
+    static const auto handlers = Handlers<Server>()
+                                     .on(&Server::hello)
+                                     .on(&Server::join)
+                                     .on(&Server::load)
+                                     .on(&Server::open)
+                                     .on(&Server::keep)
+                                     .on(&Server::checksum)
+                                     .on(&Server::drive)
+                                     .on(&Server::clear)
+                                     .on(&Server::close_session)
+                                     .on(&Server::record)
+                                     .on(&Server::recorded)
+                                     .on(&Server::perform);
+    const std::string name = message_name(message);
+    FK_CHECK(board_ || name == messages::Hello::kName, "a runner was asked for work before hello");
+    const bool drives = name == messages::Drive::kName;
+    return {{drives ? messages::kDriven : messages::kResult, handlers.answer(*this, message)}};
+  }
+
+  Nothing hello(const messages::Hello& message) {
     const auto fds = channel_.take_fds();
     FK_CHECK(fds.size() == 5, "hello brings five descriptors");
     shared_ = SharedMemory::from_fd(fds[0], kSharedBytes, true);
@@ -120,23 +125,23 @@ class Server {
                                                RingEvents{fds[3], fds[4]}, channel_.fd());
     install_crash_handlers(*board_);
     open_own_memory();
-    limit_private_memory(message.at("private_bytes_max").get<int64_t>());
-    if (message.at("own_user").get<bool>()) {
+    limit_private_memory(message.private_bytes_max);
+    if (message.own_user) {
       stand_among_copies();
       take_user({});
     }
-    spin_s_ = message.at("spin_s").get<double>();
-    return {{"hello", ::getpid()}};
+    spin_s_ = message.spin_s;
+    return {};
   }
 
-  Json join(const Json& message) {
+  Nothing join(const messages::Join& message) {
     const auto fds = channel_.take_fds();
-    seat_ = rank_seat_from(message.at("seat"));
+    seat_ = message.seat;
     FK_CHECK(fds.size() == 1 || static_cast<int>(fds.size()) == seat_.size,
              "join brings a descriptor, and one for each other rank where they need them");
     comm_ = std::make_unique<SharedCommunicator>(
         SharedMemory::from_fd(fds[0], shared_comm_bytes(seat_.size), true), seat_.rank, seat_.size,
-        message.at("patience_s").get<double>());
+        message.patience_s);
     ::close(fds[0]);
     if (fds.size() > 1) {
       std::vector<int> sockets(fds.begin() + 1, fds.end());
@@ -144,7 +149,7 @@ class Server {
       peers_ = Peers(std::move(sockets));
     }
     rank_exchange_ = std::make_unique<RankExchange>(*exchange_, comm_->meeting());
-    return {{"joined", seat_.rank}};
+    return {};
   }
 
   // The communicator for this device; null for one rank.
@@ -156,10 +161,9 @@ class Server {
     return make_communicator(device, {*comm_, peers_, !sealed_ && !user_});
   }
 
-  struct File {
-    std::string path, error;
-    bool candidate = false;
-    std::filesystem::path copy;
+  struct File : messages::Load::File {
+    std::filesystem::path place;  // of the copy, for this process
+    bool candidate() const { return trust == Trust::candidate; }
   };
 
   // A fault of one file is reported in its row; the others are loaded.
@@ -177,60 +181,56 @@ class Server {
   }
 
   // A candidate's code begins here, in static constructors, so all other plugins are loaded before.
-  Json load(const Json& message) {
+  Loaded load(const messages::Load& message) {
     if (sealed_) fail("runner", "a runner that has loaded a candidate loads nothing more");
     std::vector<File> files;
-    for (const auto& entry : message.at("plugins"))
-      files.push_back({entry.at("path").get<std::string>(), entry.at("error").get<std::string>(),
-                       entry.at("candidate").get<bool>(), entry.at("copy").get<std::string>()});
+    for (const auto& file : message.plugins) files.push_back({file, file.copy});
     for (File& file : files)
       attempt(file, [&] {
-        file.copy = reachable(file.copy.empty() ? loadable_copy(file.path) : file.copy);
+        file.place = reachable(file.place.empty() ? loadable_copy(file.path) : file.place);
       });
     for (File& file : files) {
-      if (file.candidate) continue;
-      attempt(file, [&] { plugins_.load(file.path, Trust::baseline, file.copy); });
+      if (file.candidate()) continue;
+      attempt(file, [&] { plugins_.load(file.path, file.trust, file.place); });
     }
     const bool any =
-        std::any_of(files.begin(), files.end(), [](const File& f) { return f.candidate; });
+        std::any_of(files.begin(), files.end(), [](const File& f) { return f.candidate(); });
     if (any) seal_for(files, message);
     for (File& file : files) {
-      if (!file.candidate) continue;
-      attempt(file, [&] { plugins_.load(file.path, Trust::candidate, file.copy); });
+      if (!file.candidate()) continue;
+      attempt(file, [&] { plugins_.load(file.path, file.trust, file.place); });
     }
-    Json loaded = Json::array(), refused = Json::array();
-    for (const File& file : files) loaded.push_back({{"path", file.path}, {"error", file.error}});
-    for (const auto& r : plugins_.refused())
-      refused.push_back({{"plugin", r.plugin}, {"op", r.op}, {"why", r.why}});
-    return {{"loaded", loaded}, {"refused", refused}};
+    Loaded loaded;
+    for (const File& file : files) loaded.errors.push_back(file.error);
+    for (const auto& r : plugins_.refused()) loaded.refused.push_back({r.plugin, r.op, r.why});
+    return loaded;
   }
 
-  void seal_for(std::vector<File>& files, const Json& message) {
+  void seal_for(std::vector<File>& files, const messages::Load& message) {
     sealed_ = true;
     set_stage(*board_, "sealing the runner");
-    if (!message.at("sandbox").get<bool>())
-      return progress({{"sealed", to_json(unsealed("turned off by --no-sandbox"))}});
-    const auto device = message.at("device").get<std::string>();
+    if (!message.sandbox)
+      return progress(to_fields(messages::Sealed{unsealed("turned off by --no-sandbox")}));
     if (!user_) stand_among_copies();
     std::vector<std::string> libraries;
     for (File& file : files) {
-      if (!file.candidate) continue;
+      if (!file.candidate()) continue;
       attempt(file, [&] {
-        for (auto& name : legal_libraries(file.copy)) libraries.push_back(std::move(name));
+        for (auto& name : legal_libraries(file.place)) libraries.push_back(std::move(name));
       });
     }
     preload_libraries(libraries);
-    const auto more = message.at("read").get<std::vector<std::string>>();
+    const std::vector<std::string>& more = message.read;
     if (!user_) take_user(more);
-    SandboxPolicy policy = SandboxPolicy::of(device);
+    SandboxPolicy policy = SandboxPolicy::of(message.device);
     policy.read.insert(policy.read.end(), more.begin(), more.end());
     for (File& file : files) {
-      if (!file.candidate || file.copy.empty()) continue;
-      file.copy = reachable(file.copy);
-      policy.read.push_back(file.copy);
+      if (!file.candidate() || file.place.empty()) continue;
+      file.place = reachable(file.place);
+      policy.read.push_back(file.place);
     }
-    sealed_device_ = open_device(device_of_rank(device, seat_.local_rank));
-    progress({{"sealed", to_json(seal(policy, *user_))}});
+    sealed_device_ = open_device(device_of_rank(message.device, seat_.local_rank));
+    progress(to_fields(messages::Sealed{seal(policy, *user_)}));
   }
 
   // Opens everything that only this process's present user can certainly access.
@@ -250,20 +250,20 @@ class Server {
   }
 
   void progress(const Json& what) {
-    if (!channel_.send({{"progress", what}}, {}, kForever)) leave(0);
+    if (!channel_.send({{messages::kProgress, what}}, {}, kForever)) leave(0);
   }
 
-  Json open(const Json& message) {
+  messages::Opened open(const messages::Open& message) {
     const auto fds = channel_.take_fds();
-    const auto given = message.at("states_bytes").get<int64_t>();
+    const int64_t given = message.states_bytes;
     FK_CHECK(fds.size() == (given ? 2 : 1), "open brings the weights, and states where they are");
     recorder_.reset();
     session_.reset();
     states_ = {};
     device_comm_.reset();
-    const SessionSpec spec = session_spec_from(message.at("spec"));
-    const auto bytes = message.at("weights_bytes").get<int64_t>();
-    const bool on_device = message.at("weights_on_device").get<bool>();
+    const SessionSpec& spec = message.spec;
+    const int64_t bytes = message.weights_bytes;
+    const bool on_device = message.weights_on_device;
     weights_ =
         on_device
             ? device_weights(fds[0], bytes)
@@ -272,8 +272,8 @@ class Server {
     set_stage(*board_, "creating instances");
     model_ = make_model(spec.arch, spec.config);
     device_ = open_device(device_of_rank(spec.device, seat_.local_rank));
-    Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
-                             spec.graphs, spec.decode_sizes};
+    Session::Options options{spec.limits, spec.policy, message.name, spec.graphs,
+                             spec.decode_sizes};
     if (comm_) {
       device_->share_cores(seat_.local_size);
       device_comm_ = communicator(*device_);
@@ -292,7 +292,7 @@ class Server {
     for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i)
       session_->phase(phases[i]).set_marker(&board_->nodes[i]);
     set_stage(*board_, "");
-    return {{"session", to_json(info_of(*session_))}, {"states_bytes", states_.size()}};
+    return {info_of(*session_), static_cast<int64_t>(states_.size())};
   }
 
   SharedMapping states_for_others(int64_t bytes) {
@@ -307,30 +307,28 @@ class Server {
   }
 
   // Keeps the weights of a session on its device, for other processes to read.
-  Json keep(const Json& message) {
+  messages::Kept keep(const messages::Keep& message) {
     FK_CHECK(plugins_.plugin_names().empty(), "who keeps weights has no plugins");
-    const SessionSpec spec = session_spec_from(message.at("spec"));
-    const auto path = message.at("checkpoint").get<std::string>();
+    const SessionSpec& spec = message.spec;
     std::optional<Checkpoint> checkpoint;
-    if (!path.empty()) checkpoint = Checkpoint::open(path, spec.config);
+    if (!message.checkpoint.empty()) checkpoint = Checkpoint::open(message.checkpoint, spec.config);
     model_ = make_model(spec.arch, spec.config);
-    device_ = open_device(device_of_rank(spec.device, message.at("local_rank").get<int>()));
+    device_ = open_device(device_of_rank(spec.device, message.local_rank));
     const auto table = weight_table(*model_, catalog_, spec.limits);
     kept_bytes_ = WeightLayout(*table).bytes;
     kept_ = device_->allocate_shared(kept_bytes_, "the weights", Device::Sharing::read);
     const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    fill_weights(*table, checkpoint ? &*checkpoint : nullptr, message.at("seed").get<uint64_t>(),
-                 *device_, static_cast<std::byte*>(kept_.data), threads,
-                 [&](int64_t done, int64_t total) {
-                   progress({done, total});
+    fill_weights(*table, checkpoint ? &*checkpoint : nullptr, message.seed, *device_,
+                 static_cast<std::byte*>(kept_.data), threads, [&](int64_t done, int64_t total) {
+                   progress(to_fields(messages::BytesDone{done, total}));
                  });
     answer_fds_ = {kept_.fd};
-    return {{"kept", kept_bytes_}, {"on_device", !device_->host_memory()}};
+    return {kept_bytes_, !device_->host_memory()};
   }
 
-  Json checksum() {
+  uint64_t checksum(const messages::Checksum&) {
     FK_CHECK(kept_.data, "a checksum of weights that are not here");
-    return {{"checksum", device_->checksum(kept_.data, kept_bytes_)}};
+    return device_->checksum(kept_.data, kept_bytes_);
   }
 
   Exchange& exchange() {
@@ -338,12 +336,11 @@ class Server {
     return *exchange_;
   }
 
-  Json drive(const Json& message) {
+  int64_t drive(const messages::Drive& message) {
     if (!session_) fail("runner", "there is no open session");
-    const bool taps = message.at("taps").get<bool>();
     for (const auto& name : session_->phase_names()) {
       TapSink sink;
-      if (taps) {
+      if (message.taps) {
         sink = [this, name](const std::string& tap, const std::vector<int64_t>& shape,
                             const std::vector<float>& values) {
           exchange().tensor(0, name + ":" + tap, shape, values.data());
@@ -356,54 +353,51 @@ class Server {
     model_->drive(*session_);
     device_->synchronize_all();  // all streams: no work may go on during the other side's turn
     exchange_->end();
-    return {{"driven", message.at("run")}};
+    return message.run;
   }
 
-  Json close_session() {
+  Nothing close_session(const messages::CloseSession&) {
     set_stage(*board_, "destroying instances");
     recorder_.reset();
     session_.reset();
     set_stage(*board_, "");
-    return {{"closed", true}};
+    return {};
   }
 
-  Json clear() {
+  Nothing clear(const messages::Clear&) {
     if (session_) session_->clear_states();
     if (device_) device_->synchronize();  // another process may be the next user
-    return {{"cleared", true}};
+    return {};
   }
 
   // Writes the inputs of the session's nodes to the descriptor; without one it begins another
   // workload.
-  Json record(const Json& message) {
+  Nothing record(const messages::Record& message) {
     if (!session_) fail("runner", "there is no open session");
     const auto fds = channel_.take_fds();
     if (!recorder_) {
       FK_CHECK(fds.size() == 1, "record brings one descriptor");
       record_fd_ = fds[0];
-      recorder_ = std::make_unique<CaseRecorder>(
-          *device_, record_options_from(message.at("options")), record_fd_);
+      recorder_ = std::make_unique<CaseRecorder>(*device_, message.options, record_fd_);
       for (const auto& name : session_->phase_names())
         session_->phase(name).set_watch(&recorder_->watch(name));
     }
-    recorder_->set_workload(message.at("workload").get<std::string>());
-    return {{"recording", true}};
+    recorder_->set_workload(message.workload);
+    return {};
   }
 
-  Json recorded() {
+  Json recorded(const messages::Recorded&) {
     if (!recorder_) fail("runner", "nothing was recorded");
     for (const auto& name : session_->phase_names()) session_->phase(name).set_watch(nullptr);
     Json result = recorder_->result();
     recorder_.reset();
     ::close(record_fd_);
-    return {{"recorded", std::move(result)}};
+    return result;
   }
 
-  Json task(const Json& message) {
-    const auto name = message.at("name").get<std::string>();
-    const Task function = find_task(name);
-    if (!function) fail("runner", "this program has no task `" + name + "`");
-    const auto number = message.at("number").get<uint64_t>();
+  Json perform(const messages::Perform& message) {
+    const Task& task = need_task(message.name);
+    const uint64_t number = message.number;
     const TaskServices services{
         catalog_,
         plugins_,
@@ -416,9 +410,9 @@ class Server {
         [this, number] { board_->done.store(number, std::memory_order_release); },
         channel_.take_fds(),
         &answer_fds_};
-    Json result = function(message.at("arguments"), services);
+    Json result = task(message.arguments, services);
     set_stage(*board_, "");
-    return {{"result", std::move(result)}};
+    return result;
   }
 
   // The lost device; null if none is lost, or if another rank had failed before.
@@ -429,13 +423,6 @@ class Server {
     const auto gone = [](const auto& device) { return device && device->lost(); };
     return gone(device_) ? device_.get() : gone(sealed_device_) ? sealed_device_.get() : nullptr;
   }
-  // The node on the board is only the last one begun: the fault may be earlier.
-  Json lost_json(const Device& device, const std::string& text) const {
-    Json json = error_json("lost", place().empty() ? "" : place() + " or before it", text);
-    json["error"]["waited_s"] = device.lost_after_s();
-    return json;
-  }
-
   // The place of this process, from its own board, for errors without a path.
   std::string place() const {
     if (board_ && session_) {
@@ -492,7 +479,7 @@ void serve_runner(int parent) {
   try {
     Server(channel, parent).serve();
   } catch (const std::exception& e) {
-    channel.send(error_json("refused", "", e.what()), {}, 1);
+    channel.send(error_json({"refused", "", e.what()}), {}, 1);
     leave(3);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work other than whole models that has to run in a worker, because it runs plugin code. `check`
-// and `bench` register their tasks beside their verbs. Arguments and results are JSON.
+// and `bench` register their tasks beside their verbs. A task is a function of its question, a
+// message (core/base/handlers.hpp).
 #pragma once
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/handlers.hpp"
 #include "core/base/json.hpp"
 #include "core/comm/communicator.hpp"
 #include "core/device/device.hpp"
@@ -26,7 +28,7 @@ struct TaskServices {
   std::function<std::shared_ptr<Communicator>(Device& device)> communicator;
   // Reports the current activity to the controller, for the message after a crash.
   std::function<void(const std::string& stage)> stage;
-  // Sends an intermediate result, which also shows that the runner is alive.
+  // Sends an intermediate result, which also shows that the worker is alive.
   std::function<void(const Json& progress)> progress;
   // Waits for the sign of a controller that has other waits of its own (Runner::sign). With idle
   // cores it sees the sign within a microsecond. False: the task is cancelled.
@@ -44,25 +46,40 @@ using Task = Json (*)(const Json& arguments, const TaskServices& services);
 struct TaskRegistration {
   TaskRegistration(const char* name, Task task);
 };
-Task find_task(const std::string& name);  // null if there is none
+template <auto kFunction>
+struct TypedTask;
+template <class Question, class Answer, Answer (*kFunction)(const Question&, const TaskServices&)>
+struct TypedTask<kFunction> {
+  static_assert(std::is_same_v<Answer, typename Question::Answer>);
+  static constexpr const char* kName = Question::kName;
+  static Json run(const Json& arguments, const TaskServices& services) {
+    return to_fields(kFunction(from_fields<Question>(arguments, kName), services));
+  }
+};
+bool has_task(const std::string& name);
+const Task& need_task(const std::string& name);  // UnknownMessage if there is none
 
 // Rows that a task reports one by one, for the controller. They are untrusted: the reporting
 // process may run a candidate.
+template <class Row>
 class ToldRows {
  public:
-  // `model`: a row with every key and a value of each key's kind; null stands for a number or null.
-  explicit ToldRows(Json model) : model_(std::move(model)) {}
-  // Error for a row of another form (keys may be missing), or for too many or too large rows.
-  void add(const Json& row);
-  const std::vector<Json>& rows() const { return rows_; }
+  // Error unless it is such a row, and not beyond all measure.
+  void add(const Json& news) {
+    constexpr std::size_t kRowsMost = 100'000;
+    if (rows_.size() == kRowsMost) fail("worker", "it tells of more rows than there can be");
+    rows_.push_back(from_fields<Row>(news, "a row", kForeignText));
+  }
+  const std::vector<Row>& rows() const { return rows_; }
 
  private:
-  Json model_;
-  std::vector<Json> rows_;
-  std::size_t bytes_ = 0;
+  std::vector<Row> rows_;
 };
 
 }  // namespace fk
 
-// At file scope in core/cli, which is always linked: FK_TASK(check, run_check).
-#define FK_TASK(name, task) static const ::fk::TaskRegistration fk_task_##name(#name, task)
+// At file scope in core/cli/<verb>.cpp, which is always linked: FK_TASK(run_check). The task has
+// the name of its question.
+#define FK_TASK(function)                                                                  \
+  static const ::fk::TaskRegistration fk_task_##function(::fk::TypedTask<function>::kName, \
+                                                         ::fk::TypedTask<function>::run)

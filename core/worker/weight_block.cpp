@@ -11,6 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/worker/remote/messages.hpp"
 
 namespace fk {
 
@@ -59,9 +60,9 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
   options.name = "weights";
   options.sends_fds = true;
   block.keeper = std::make_shared<Runner>(options);
-  const auto kept = block.keeper->keep(spec, seed, checkpoint, local_rank, [&](const Json& done) {
-    if (progress && done.is_array() && done.size() == 2)
-      progress(done[0].get<int64_t>(), done[1].get<int64_t>());
+  const auto kept = block.keeper->keep(spec, seed, checkpoint, local_rank, [&](const Json& news) {
+    const auto bytes = from_fields<messages::BytesDone>(news, "news of weights");
+    if (progress) progress(bytes.done, bytes.total);
   });
   if (!kept) fail("weights", block.keeper->failure().sentence());
   block.exported = {new int(kept->fd), [](const int* fd) {
@@ -74,16 +75,19 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 
 namespace {
 
+constexpr double kUntilItIsGone = 1e9;
+
 // The answer of a leader about its rank's weights. Error with the leader's reason.
-Json said_of_weights(RemoteCalls& calls, const char* question) {
-  constexpr double kNoEnd = 1e9;
-  auto answer = calls.ask({{"do", question}}, kNoEnd, [](const Json&) { return true; });
+template <class Message>
+typename Message::Answer said_of_weights(RemoteCalls& calls, const Message& question) {
+  const auto answer =
+      calls.ask(message_json(question), kUntilItIsGone, [](const Json&) { return true; });
   const std::string who = "weights of " + calls.machine().who();
   if (!answer) fail(who, calls.gone());
-  if (answer->is_object() && answer->contains("error"))
-    fail(who, "on " + calls.machine().name() + ": " +
-                  excerpt(answer->at("error").get<std::string>(), 1024));
-  return std::move(*answer);
+  auto said = from_fields<typename Message::Answer>(*answer, who, kForeignMessage);
+  if (!said.error.empty())
+    fail(who, "on " + calls.machine().name() + ": " + excerpt(said.error, 1024));
+  return said;
 }
 
 // Fills a block that has its table. The tables are made before, because a model serves one thread
@@ -94,12 +98,11 @@ void fill_remotely(WeightBlock& block, Machine& machine, const SessionSpec& spec
             size = static_cast<int>(spec.limits.parallel.ranks());
   block.remote = std::make_shared<RemoteCalls>(
       machine,
-      Json{{"weights", to_json(spec)},
-           {"checkpoint",
-            checkpoint.empty() ? checkpoint : std::filesystem::absolute(checkpoint).string()},
-           {"seed", seed},
-           {"local_rank", seat_of_rank(rank, size).local_rank}});
-  if (said_of_weights(*block.remote, "start").at("bytes") != block.bytes)
+      message_json(messages::OpenWeights{
+          {spec, seed,
+           checkpoint.empty() ? checkpoint : std::filesystem::absolute(checkpoint).string(),
+           seat_of_rank(rank, size).local_rank}}));
+  if (said_of_weights(*block.remote, messages::WeightsStart{}).bytes != block.bytes)
     fail("weights of " + machine.who(), "on " + machine.name() + " they have another size");
   block.handle.bytes = block.bytes;
   block.handle.remote = block.remote->id();
@@ -147,9 +150,7 @@ std::vector<WeightsHandle> handles_of(std::span<const WeightBlock> blocks) {
 
 uint64_t WeightBlock::checksum() const {
   if (remote) {
-    const Json sum = said_of_weights(*remote, "checksum");
-    if (!sum.is_number_unsigned()) fail("weights", "no checksum");
-    return sum.get<uint64_t>();
+    return said_of_weights(*remote, messages::WeightsChecksum{}).sum;
   }
   if (!keeper) return 0;
   const auto sum = keeper->checksum();

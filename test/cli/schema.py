@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of JSON Schema that docs/schema uses: enough to hold every verdict against it, without packages. What it does
 not know it refuses, so that a schema never says more than is checked."""
-import math
+import json, math, pathlib
 
 kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
-known = {"$schema", "title", "description", "type", "enum", "const", "properties", "required", "additionalProperties", "items"}
+known = {"$schema", "title", "description", "type", "enum", "const", "properties", "required", "additionalProperties", "items", "$ref"}
+folder = pathlib.Path(__file__).resolve().parents[2] / "docs/schema"
 
 
 def is_kind(value, kind):
@@ -18,6 +19,8 @@ def validate(value, schema, path="$"):
     """The first thing that is amiss, as a sentence, or None."""
     if unknown := schema.keys() - known:
         return f"{path}: the schema has {', '.join(sorted(unknown))}, which are not checked"
+    if "$ref" in schema:
+        return validate(value, json.loads((folder / schema["$ref"]).read_text()), path)
     if "const" in schema and value != schema["const"]:
         return f"{path}: {value!r} is not {schema['const']!r}"
     if "enum" in schema and value not in schema["enum"]:

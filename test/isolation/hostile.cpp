@@ -28,19 +28,21 @@ void raw(const std::string& bytes) {
   [[maybe_unused]] const ssize_t n = ::write(kControlFd, bytes.data(), bytes.size());
 }
 
+Json result(const Json& answer) { return {{"result", answer}}; }
+
 Json session(const Json& nodes) {
-  return {{"session",
-           {{"phases", {{{"name", "p"}, {"nodes", nodes}}}},
-            {"bytes",
-             {{"weights", 0},
-              {"packed", 0},
-              {"persistent", 0},
-              {"states", 0},
-              {"arena", 0},
-              {"scratch", 0}}},
-            {"pages", 0},
-            {"device_threads", 1},
-            {"device", "cpu"}}}};
+  return result({{"session",
+                  {{"phases", {{{"name", "p"}, {"nodes", nodes}}}},
+                   {"weights_bytes", 0},
+                   {"packed_bytes", 0},
+                   {"persistent_bytes", 0},
+                   {"states_bytes", 0},
+                   {"arena_bytes", 0},
+                   {"scratch_bytes", 0},
+                   {"pages", 0},
+                   {"device_threads", 1},
+                   {"device", "cpu"}}},
+                 {"states_bytes", 0}});
 }
 
 void send(RingWriter& ring, RecordKind kind, uint64_t id, int64_t index, uint64_t claimed,
@@ -127,22 +129,25 @@ int main() {
     const auto fds = channel.take_fds();
     if (what == "hello") shared = SharedMemory::from_fd(fds[0], kSharedBytes, true);
     static RingEvents events{fds[3], fds[4]};
-    if (what == "hello") channel.send({{"hello", "not a number"}}, {}, 1);
+    if (what == "hello") channel.send(result({{"odd", "not a number"}}), {}, 1);
     if (what == "join") {
-      own = of_rank(message->at("seat").at(0).get<int>());
-      channel.send({{"joined", 0}}, {}, 1);
+      own = of_rank(message->at("seat").at("rank").get<int>());
+      channel.send(result(Json::object()), {}, 1);
     }
-    if (!own.empty() && what == "task") act(channel, own, {{"result", 1}});
+    if (!own.empty() && what == "task") act(channel, own, result(1));
     if (!own.empty() && what == "drive") act(channel, own, {{"driven", message->at("run")}});
     if (!own.empty()) continue;
-    if (what == "open" && is("session_types")) channel.send({{"session", 5}}, {}, 1);
+    if (what == "open" && is("session_types")) channel.send(result(5), {}, 1);
     if (what == "open" && is("session_nodes")) channel.send(session({1, 2}), {}, 1);
     if (what == "open") channel.send(session(Json::array()), {}, 1);
-    if (what == "load") channel.send({{"loaded", {{{"error", 7}}}}, {"refused", {1}}}, {}, 1);
+    if (what == "load") channel.send(result({{"errors", {7}}, {"refused", {1}}}), {}, 1);
     while (what == "task" && is("chatter")) channel.send(Json::object(), {}, 1), ::usleep(100'000);
     if (what == "task" && !is("silent"))
-      channel.send({{"result", {{"failed", "forward: the end"}, {"lost", is("loses_device")}}}}, {},
-                   1);
+      channel.send(
+          result({{"failed",
+                   {{"why", "forward: the end"}, {"echo", false}, {"lost", is("loses_device")}}},
+                  {"answer", nullptr}}),
+          {}, 1);
     if (what != "drive") continue;
     auto& board = *static_cast<Board*>(shared.data());
     RingWriter ring(board.results, result_data(shared.data()), kResultRingBytes, events);

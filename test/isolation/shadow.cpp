@@ -20,7 +20,7 @@ namespace fk {
 namespace {
 
 // FK_SHADOW_LOOKS, where it is there: after so many looks nobody works any more.
-Json wait(const Json&, const TaskServices&) {
+double wait(const IdleWait&, const TaskServices&) {
   const char* const file = std::getenv("FK_SHADOW_WORK");
   const char* const most = std::getenv("FK_SHADOW_LOOKS");
   static int looks = 0;
@@ -28,7 +28,7 @@ Json wait(const Json&, const TaskServices&) {
   bool works = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) != 0;
   if (fd >= 0) ::close(fd);
   if (most && ++looks > std::atoi(most)) works = false;
-  return {{"seconds", works ? 5e-3 : 20e-6}};
+  return works ? 5e-3 : 20e-6;
 }
 
 std::optional<int64_t> bytes_from(const char* name) {
@@ -75,22 +75,42 @@ class OwnMemory final : public Device {
 
 // The program has a task of this name, which asks a device that is none of these.
 std::unique_ptr<Device> open(const std::string&) {
-  static const TaskRegistration instead(kIdleTask, wait);
+  static const TaskRegistration instead(IdleWait::kName, TypedTask<wait>::run);
   return std::make_unique<OwnMemory>();
 }
 
 // For standby_test.cpp: one that waits for a sign, and one that is done long before it answers.
-Json stand_by(const Json&, const TaskServices& services) {
+struct StandBy : Nothing {
+  struct Went {
+    bool goes_on = false;
+    double time_s = 0;
+    FK_FIELDS(goes_on, time_s)
+  };
+  static constexpr const char* kName = "stand_by";
+  using Answer = Went;
+};
+StandBy::Went stand_by(const StandBy&, const TaskServices& services) {
   const bool goes_on = services.await_sign();
-  return {{"goes_on", goes_on}, {"time_s", now_seconds()}};
+  return {goes_on, now_seconds()};
 }
-FK_TASK(stand_by, stand_by);
-Json done_early(const Json& a, const TaskServices& services) {
-  if (a.at("says_so").get<bool>()) services.done();
-  ::usleep(a.at("us").get<unsigned>());
-  return {{"time_s", now_seconds()}};
+FK_TASK(stand_by);
+struct DoneEarly {
+  struct Done {
+    double time_s = 0;
+    FK_FIELDS(time_s)
+  };
+  static constexpr const char* kName = "done_early";
+  using Answer = Done;
+  bool says_so = false;
+  unsigned us = 0;
+  FK_FIELDS(says_so, us)
+};
+DoneEarly::Done done_early(const DoneEarly& asked, const TaskServices& services) {
+  if (asked.says_so) services.done();
+  ::usleep(asked.us);
+  return {now_seconds()};
 }
-FK_TASK(done_early, done_early);
+FK_TASK(done_early);
 
 // Ranks talk as those of the CPU do, whose memory it is; this one is never asked.
 FK_COMMUNICATOR_KIND(shadow, [](Device&, const CommGround&) -> std::unique_ptr<Communicator> {

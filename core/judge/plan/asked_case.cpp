@@ -59,25 +59,6 @@ std::string AskedCase::key() const {
          std::to_string(skew) + (draw ? "/" + std::to_string(draw) : "");
 }
 
-Json to_json(const AskedCase& a) {
-  return {{"op", a.op},           {"name", a.name},         {"size", a.size},
-          {"variant", a.variant}, {"captured", a.captured}, {"recorded", a.recorded},
-          {"skew", a.skew},       {"draw", a.draw}};
-}
-
-AskedCase asked_case_from(const Json& json) {
-  AskedCase out;
-  json.at("op").get_to(out.op);
-  json.at("name").get_to(out.name);
-  json.at("size").get_to(out.size);
-  json.at("variant").get_to(out.variant);
-  json.at("captured").get_to(out.captured);
-  json.at("recorded").get_to(out.recorded);
-  json.at("skew").get_to(out.skew);
-  json.at("draw").get_to(out.draw);
-  return out;
-}
-
 std::string recorded_text(const Case& source) {
   Json dtypes = Json::object();
   for (const auto& [field, dtype] : source.dtypes) dtypes[field] = name(dtype);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.hpp"
+#include "core/base/field_list.hpp"
 #include "core/cases/inputs.hpp"
 
 namespace fk {
@@ -19,10 +19,8 @@ struct AskedCase {
   double skew = 0;             // of the routing; 0: the case's own
   uint64_t draw = 0;  // a hidden variant's rows come from it (hidden_cases.hpp); 0: not yet known
   std::string key() const;  // equal for equal contents
+  FK_FIELDS(op, name, size, variant, captured, recorded, skew, draw)
 };
-
-Json to_json(const AskedCase& asked);
-AskedCase asked_case_from(const Json& json);
 
 // A recorded case without its contents, as JSON.
 std::string recorded_text(const Case& source);

@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a verdict, defined once: a visitor gets each field's key, member and meaning. Three
-// visitors write, read and describe the JSON (json.cpp). Fields may be added at any time. A removed
-// field, or a new meaning, needs a new number in kVerdictSchema.
+// The fields of a verdict, once (core/base/fields.hpp). A field may be added at any time; none
+// changes its meaning or goes without a new number in kVerdictSchema.
 #pragma once
+#include "core/base/fields.hpp"
 #include "core/judge/verdict/verdict.hpp"
 
 namespace fk {
+
+inline const std::vector<std::pair<Status, std::string>>& json_names(Status) {
+  static const auto names = [] {
+    std::vector<std::pair<Status, std::string>> all;
+    for (const StatusInfo& info : statuses()) all.emplace_back(info.status, info.name);
+    return all;
+  }();
+  return names;
+}
+
+inline const std::vector<std::pair<Speed, std::string>>& json_names(Speed) {
+  static const auto names = [] {
+    std::vector<std::pair<Speed, std::string>> all;
+    for (const Speed speed : {Speed::faster, Speed::same, Speed::slower, Speed::unknown})
+      all.emplace_back(speed, speed_name(speed));
+    return all;
+  }();
+  return names;
+}
 
 template <class Visitor>
 void fields(Visitor& v, ErrorFigures& e) {
@@ -172,13 +191,6 @@ void fields(Visitor& v, Aggregate& a) {
   v("left_out", a.left_out, "cases that a default verdict leaves out; not in `cases`");
   v("beside", a.beside,
     "smaller cases judged by values; not in `cases`, but in `failed` if they failed");
-}
-
-template <class Visitor>
-void fields(Visitor& v, Protection& p) {
-  v("name", p.name, "of a protection");
-  v("active", p.active, "whether this verdict had it");
-  v("why", p.why, "why not, or what it covers");
 }
 
 template <class Visitor>

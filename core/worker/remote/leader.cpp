@@ -117,11 +117,11 @@ class RunnerService {
       : holdings_(holdings), line_(fd), id_(id) {}
   ~RunnerService() { holdings_.set(holdings_.states, id_, {}); }
 
-  void serve(const Json& what) {
-    Runner::Options options = runner_options_from(what.at("runner"));
-    options.agent = agent_of_rank(what.at("rank").get<int>());
+  void serve(const messages::OpenRunner& asked) {
+    Runner::Options options = asked.runner;
+    options.agent = agent_of_rank(asked.rank);
     options.given_up = [this] { return gone(); };
-    block_ = holdings_.find(holdings_.blocks, what.at("block").get<uint64_t>(), "blocks");
+    block_ = holdings_.find(holdings_.blocks, asked.block, "blocks");
     runner_ = std::make_unique<Runner>(std::move(options));
     while (!gone()) {
       if (!line_.silent())
@@ -136,8 +136,10 @@ class RunnerService {
  private:
   bool gone() {
     return line_.gone([this](const Json& message) {
-      const bool now = message.value("do", "") == "another_failed";
-      if (now && runner_) runner_->another_failed(message.at("stop_s").get<double>());
+      using messages::AnotherFailed;
+      const bool now = message_name(message) == AnotherFailed::kName;
+      if (now && runner_)
+        runner_->another_failed(from_fields<AnotherFailed>(message, AnotherFailed::kName).stop_s);
       return now;
     });
   }
@@ -145,7 +147,7 @@ class RunnerService {
   void obey(const Json& message) {
     Json answer;
     try {
-      answer = answer_to(message.at("do").get<std::string>(), message);
+      answer = answer_to(message);
     } catch (const std::exception& e) {
       runner_->condemn("refused", e.what());
     }
@@ -156,61 +158,85 @@ class RunnerService {
   void tell_failure() {
     if (!runner_->failed()) return;
     driving_ = false;
-    if (!std::exchange(told_, true)) line_.tell({{"failure", to_json(runner_->failure())}});
+    if (!std::exchange(told_, true)) tell({.failure = runner_->failure()});
   }
 
-  Json answer_to(const std::string& what, const Json& message) {
-    Runner& runner = *runner_;
-    const auto seconds = [&] { return message.at("seconds").get<double>(); };
-    if (what == "start") return true;
-    if (what == "join")
-      return runner.join(rank_seat_from(message.at("seat")), block_->memory.fd(), {},
-                         message.at("patience_s").get<double>());
-    if (what == "load") {
-      const auto loaded = runner.load(plugin_files_from(message.at("plugins")));
-      return loaded ? to_json(*loaded) : Json();
-    }
-    if (what == "open") return open(message);
-    if (what == "clear") return runner.clear();
-    if (what == "close_session") return runner.close_session();
-    if (what == "task") {
-      const auto answer = runner.task(message.at("name").get<std::string>(),
-                                      message.at("arguments"), [&](const Json& progress) {
-                                        line_.tell({{"progress", progress}});
-                                      });
-      return answer ? *answer : Json();
-    }
-    if (what == "begin_freeze") return runner.begin_freeze(), Json();
-    if (what == "freeze") return runner.freeze();
-    if (what == "thaw") return runner.thaw(), Json();
-    if (what == "begin") return taps_ = message.at("taps").get<bool>(), requests_.clear(), Json();
-    if (what == "submit") return take_request(message), Json();
-    if (what == "close") return drive(), Json();
-    if (what == "held_bytes") return runner.held_bytes();
-    if (what == "log") return runner.log();
-    if (what == "dismiss") return runner.dismiss(), Json();
-    if (what == "condemn")
-      return runner.condemn(message.at("kind").get<std::string>(),
-                            message.at("text").get<std::string>()),
-             Json();
-    if (what == "wait_for_end") return runner.wait_for_end(seconds());
-    if (what == "set_patience") return runner.set_patience(seconds()), Json();
-    if (what == "set_open_patience") return runner.set_open_patience(seconds()), Json();
-    fail("launcher", "nobody can do `" + what + "`");
+  void tell(const messages::News& news) { line_.tell(to_fields(news)); }
+
+  // A worker that has failed answers with nothing: the failure has been told before.
+  Json answer_to(const Json& message) {
+    using Service = RunnerService;
+    static const auto handlers = Handlers<Service>()
+                                     .on(&Service::start)
+                                     .on(&Service::join)
+                                     .on(&Service::load)
+                                     .on(&Service::open)
+                                     .on(&Service::clear)
+                                     .on(&Service::close_session)
+                                     .on(&Service::perform)
+                                     .on(&Service::begin_freeze)
+                                     .on(&Service::freeze)
+                                     .on(&Service::thaw)
+                                     .on(&Service::begin)
+                                     .on(&Service::submit)
+                                     .on(&Service::close_requests)
+                                     .on(&Service::held_bytes)
+                                     .on(&Service::log)
+                                     .on(&Service::dismiss)
+                                     .on(&Service::condemn)
+                                     .on(&Service::wait_for_end)
+                                     .on(&Service::set_patience)
+                                     .on(&Service::set_open_patience);
+    return handlers.answer(*this, message);
   }
 
-  Json open(const Json& message) {
-    const auto weights =
-        holdings_.find(holdings_.weights, message.at("weights").get<uint64_t>(), "weights");
+  Nothing start(const messages::Start&) { return {}; }
+  Nothing join(const messages::Join& m) {
+    return runner_->join(m.seat, block_->memory.fd(), {}, m.patience_s), Nothing{};
+  }
+  Loaded load(const messages::LoadFiles& m) {
+    return runner_->load(plugin_files_from(m)).value_or(Loaded{});
+  }
+  Nothing clear(const messages::Clear&) { return runner_->clear(), Nothing{}; }
+  Nothing close_session(const messages::CloseSession&) {
+    return runner_->close_session(), Nothing{};
+  }
+  Json perform(const messages::Perform& m) {
+    const auto on_progress = [&](const Json& progress) { tell({.progress = progress}); };
+    return runner_->task(m.name, m.arguments, on_progress).value_or(Json());
+  }
+  Nothing begin_freeze(const messages::BeginFreeze&) { return runner_->begin_freeze(), Nothing{}; }
+  bool freeze(const messages::Freeze&) { return runner_->freeze(); }
+  Nothing thaw(const messages::Thaw&) { return runner_->thaw(), Nothing{}; }
+  Nothing begin(const messages::Begin& m) {
+    taps_ = m.taps;
+    requests_.clear();
+    return {};
+  }
+  int64_t held_bytes(const messages::HeldBytes&) { return runner_->held_bytes(); }
+  std::string log(const messages::Log&) { return runner_->log(); }
+  Nothing dismiss(const messages::Dismiss&) { return runner_->dismiss(), Nothing{}; }
+  Nothing condemn(const messages::Condemn& m) {
+    return runner_->condemn(m.kind, m.text), Nothing{};
+  }
+  bool wait_for_end(const messages::WaitForEnd& m) { return runner_->wait_for_end(m.seconds); }
+  Nothing set_patience(const messages::SetPatience& m) {
+    return runner_->set_patience(m.seconds), Nothing{};
+  }
+  Nothing set_open_patience(const messages::SetOpenPatience& m) {
+    return runner_->set_open_patience(m.seconds), Nothing{};
+  }
+
+  messages::Opened open(const messages::OpenRemote& message) {
+    const auto weights = holdings_.find(holdings_.weights, message.weights, "weights");
     std::shared_ptr<SharedStates> of;
     StatesHandle states;
-    if (const auto id = message.at("states").get<uint64_t>()) {
-      of = holdings_.find(holdings_.states, id, "states");
+    if (message.states) {
+      of = holdings_.find(holdings_.states, message.states, "states");
       states.fd = *of->fd;
       states.bytes = of->bytes;
     }
-    const auto info = runner_->open(session_spec_from(message.at("spec")), weights->handle,
-                                    of ? &states : nullptr);
+    const auto info = runner_->open(message.spec, weights->handle, of ? &states : nullptr);
     if (!info) return {};
     const StatesHandle& own = runner_->states();
     if (own.bytes) {
@@ -221,42 +247,43 @@ class RunnerService {
       holdings_.set(holdings_.states, id_,
                     std::make_shared<SharedStates>(SharedStates{fd, own.bytes}));
     }
-    return {{"session", to_json(*info)}, {"states_bytes", own.bytes}};
+    return {*info, own.bytes};
   }
 
-  void take_request(const Json& message) {
-    const auto text = message.at("request").get<std::string>();
+  Nothing submit(const messages::Submit& message) {
+    const std::string& text = message.request;
     const std::string bytes = bytes_of_hex(text, text.size() / 2, "a request");
     Record record;
-    record.header.id = message.at("id").get<uint64_t>();
+    record.header.id = message.id;
     const auto* at = reinterpret_cast<const std::byte*>(bytes.data());
     record.payload.assign(at, at + bytes.size());
     requests_.push_back(decode_request(record));
+    return {};
   }
 
-  void drive() {
+  Nothing close_requests(const messages::CloseRequests&) {
     driving_ = runner_->begin(taps_);
     for (const Request& request : requests_) runner_->submit(request);
     runner_->close_requests();
     requests_.clear();
+    return {};
   }
 
   // Sends all available results of a drive, in one message.
   void pass_on() {
     constexpr size_t kMost = 4096;
-    Json tokens = Json::array(), message;
-    for (double patience = kDriveSlice; driving_ && tokens.size() < kMost; patience = 0) {
+    messages::News news;
+    for (double patience = kDriveSlice; driving_ && news.tokens.size() < kMost; patience = 0) {
       const auto event = runner_->wait(patience);
       if (!event) break;
       if (event->kind == RunnerEvent::Kind::token)
-        tokens.push_back({event->id, event->index, event->token});
+        news.tokens.push_back({event->id, event->index, event->token});
       if (event->kind == RunnerEvent::Kind::driven) {
         driving_ = false;
-        message["driven"] = true;
+        news.driven = true;
       }
     }
-    if (!tokens.empty()) message["tokens"] = std::move(tokens);
-    if (!message.is_null()) line_.tell(message);
+    if (news.driven || !news.tokens.empty()) tell(news);
     tell_failure();
   }
 
@@ -270,38 +297,52 @@ class RunnerService {
 };
 
 // Serves a rank's weights, from the same folder or seed as in the controller.
-void serve_weights(Holdings& holdings, int fd, uint64_t id, const Json& what) {
-  Line line(fd);
-  Json made;
-  std::shared_ptr<WeightBlock> block;
-  try {
-    const SessionSpec spec = session_spec_from(what.at("weights"));
-    const auto model = make_model(spec.arch, spec.config);
-    const Catalog catalog(paths::registry_dirs());
-    block = std::make_shared<WeightBlock>(
-        make_weight_block(*model, catalog, spec, what.at("checkpoint").get<std::string>(),
-                          what.at("seed").get<uint64_t>(), {}, what.at("local_rank").get<int>()));
-    made = {{"bytes", block->bytes}};
-    holdings.set(holdings.weights, id, block);
-  } catch (const std::exception& e) {
-    made = {{"error", e.what()}};
-  }
-  while (!line.gone()) {
-    if (line.silent()) {
-      line.wait(1);
-      continue;
-    }
-    const Json message = line.next();
-    Json answer = made;
+class WeightsService {
+ public:
+  WeightsService(Holdings& holdings, int fd, uint64_t id)
+      : holdings_(holdings), line_(fd), id_(id) {}
+  ~WeightsService() { holdings_.set(holdings_.weights, id_, {}); }
+
+  void serve(const messages::Keep& asked) {
     try {
-      if (message.at("do") == "checksum") answer = block->checksum();
+      const auto model = make_model(asked.spec.arch, asked.spec.config);
+      const Catalog catalog(paths::registry_dirs());
+      block_ = std::make_shared<WeightBlock>(make_weight_block(
+          *model, catalog, asked.spec, asked.checkpoint, asked.seed, {}, asked.local_rank));
+      made_.bytes = block_->bytes;
+      holdings_.set(holdings_.weights, id_, block_);
     } catch (const std::exception& e) {
-      answer = {{"error", e.what()}};
+      made_.error = e.what();
     }
-    line.answer(message, std::move(answer));
+    static const auto handlers =
+        Handlers<WeightsService>().on(&WeightsService::start).on(&WeightsService::checksum);
+    while (!line_.gone()) {
+      if (line_.silent()) {
+        line_.wait(1);
+        continue;
+      }
+      const Json message = line_.next();
+      line_.answer(message, handlers.answer(*this, message));
+    }
   }
-  holdings.set(holdings.weights, id, {});
-}
+
+ private:
+  messages::WeightsMade start(const messages::WeightsStart&) { return made_; }
+  messages::WeightsSum checksum(const messages::WeightsChecksum&) {
+    if (!block_) return {0, made_.error};
+    try {
+      return {block_->checksum(), ""};
+    } catch (const std::exception& e) {
+      return {0, e.what()};
+    }
+  }
+
+  Holdings& holdings_;
+  Line line_;
+  const uint64_t id_;
+  std::shared_ptr<WeightBlock> block_;
+  messages::WeightsMade made_;
+};
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -316,17 +357,16 @@ class Leader {
 
   int run(double patience_s) {
     Line control(connect_link(place_.host, place_.port, place_.key, kControlLink, patience_s));
-    control.tell({{"ranks", ranks_},
-                  {"size", launch_.size},
-                  {"host", host_name()},
-                  {"program", own_build_id()}});
+    control.tell(
+        to_fields(messages::LeaderHello{ranks_, launch_.size, host_name(), own_build_id()}));
     for (const double end = now_seconds() + patience_s; control.silent() && !control.gone();) {
       if (now_seconds() >= end) break;
       control.wait(1);
     }
-    const Json welcome = control.silent() ? Json::object() : control.next();
-    if (!welcome.contains("welcome"))
-      fail(launch_.by, "rank 0 refuses this machine: " + welcome.value("refused", "it is gone"));
+    messages::Welcome welcome{"it is gone"};
+    if (!control.silent()) read_fields(control.next(), welcome, launch_.by, kForeignMessage);
+    if (!welcome.refused.empty())
+      fail(launch_.by, "rank 0 refuses this machine: " + welcome.refused);
     try {
       while (!control.gone()) {
         while (!control.silent()) obey(control);
@@ -353,41 +393,54 @@ class Leader {
   }
 
   void obey(Line& control) {
+    static const auto handlers = Handlers<Leader>()
+                                     .on(&Leader::drop)
+                                     .on(&Leader::open_block)
+                                     .on(&Leader::open_weights)
+                                     .on(&Leader::open_runner);
     const Json message = control.next();
-    if (message.contains("lives")) return control.tell(message);
+    if (message_name(message) == messages::Lives::kName) return control.tell(message);
     std::erase_if(workers_, [](Worker& worker) {
       if (*worker.done) worker.thread.join();
       return !worker.thread.joinable();
     });
-    if (message.contains("drop"))
-      return holdings_.set(holdings_.blocks, message.at("drop").get<uint64_t>(), {});
-    const auto id = message.at("open").get<uint64_t>();
-    if (message.contains("ranks")) return make_block(id);
+    handlers.answer(*this, message);
+  }
+
+  Nothing drop(const messages::Drop& m) {
+    return holdings_.set(holdings_.blocks, m.block, {}), Nothing{};
+  }
+
+  Nothing open_runner(const messages::OpenRunner& m) {
+    return serve_in_thread<RunnerService>(m.open, m);
+  }
+  Nothing open_weights(const messages::OpenWeights& m) {
+    return serve_in_thread<WeightsService>(m.open, m.weights);
+  }
+  template <class Service, class Asked>
+  Nothing serve_in_thread(uint64_t id, const Asked& asked) {
     Worker worker{{}, std::make_shared<std::atomic<bool>>(false)};
-    worker.thread = std::thread([this, id, message, done = worker.done] {
+    worker.thread = std::thread([this, id, asked, done = worker.done] {
       try {
-        const int fd = link(id);
-        if (message.contains("runner"))
-          RunnerService(holdings_, fd, id).serve(message);
-        else
-          serve_weights(holdings_, fd, id, message);
+        Service(holdings_, link(id), id).serve(asked);
       } catch (const std::exception&) {  // the controller finds the connection closed
       }
       *done = true;
     });
     workers_.push_back(std::move(worker));
+    return {};
   }
 
-  void make_block(uint64_t id) {
+  Nothing open_block(const messages::OpenBlock& m) {
     std::vector<int> others;
     for (int r = 0; r < launch_.size; ++r)
       if (std::find(ranks_.begin(), ranks_.end(), r) == ranks_.end()) others.push_back(r);
     auto block = std::make_shared<MirroredBlock>();
     block->memory = make_shared_comm(launch_.size);
     std::vector<BlockMirror::Peer> peers;
-    peers.push_back({link(id), std::move(others)});
+    peers.push_back({link(m.open), std::move(others)});
     block->mirror = std::make_unique<BlockMirror>(block->memory, launch_.size, std::move(peers));
-    holdings_.set(holdings_.blocks, id, std::move(block));
+    return holdings_.set(holdings_.blocks, m.open, std::move(block)), Nothing{};
   }
 
   // Threads that served the controller have seen it end. Only the time that children need to die is

@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/text.hpp"
+#include "core/worker/remote/messages.hpp"
 
 namespace fk {
 
@@ -35,13 +36,11 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 // The fault of a process that wants to lead these ranks; empty: none.
-std::string objection(const Json& hello, const std::vector<bool>& have) {
-  if (hello.at("size").get<size_t>() != have.size()) return "it was started for another job";
-  if (hello.at("program").get<std::string>() != own_build_id())
-    return "it has another build of this program";
-  const auto ranks = hello.at("ranks").get<std::vector<int>>();
-  if (ranks.empty()) return "it has no ranks";
-  for (const int r : ranks)
+std::string objection(const messages::LeaderHello& hello, const std::vector<bool>& have) {
+  if (hello.size != static_cast<int>(have.size())) return "it was started for another job";
+  if (hello.program != own_build_id()) return "it has another build of this program";
+  if (hello.ranks.empty()) return "it has no ranks";
+  for (const int r : hello.ranks)
     if (r < 1 || r >= static_cast<int>(have.size()) || have[static_cast<size_t>(r)])
       return "its rank " + std::to_string(r) + " cannot be";
   return "";
@@ -113,7 +112,7 @@ std::string Machine::gone() {
     gone_ = "its machine, " + name_ + ", talks nonsense: " + e.what();
   }
   if (gone_.empty() && asked_s_ == 0 && now - heard_s_ > kOftenS) {
-    control_->send({{"lives", true}}, {}, 0);
+    control_->send(message_json(messages::Lives{}), {}, 0);
     asked_s_ = now;
   }
   if (gone_.empty() && asked_s_ > 0 && now - asked_s_ > kSilenceS)
@@ -133,22 +132,22 @@ void await_machines(const Launch& launch, const LinkPlace& place, const std::vec
     const auto link = all.listener->accept(place.key, end - now_seconds());
     if (!link) break;
     auto channel = std::make_unique<Channel>(link->fd, false);
-    std::optional<Json> hello;
+    std::optional<Json> said;
     for (const double by = now_seconds() + kMachineAnswerS;
          !channel->closed() && now_seconds() < by;) {
-      if ((hello = channel->receive())) break;
+      if ((said = channel->receive())) break;
       wait_readable(channel->fd(), by - now_seconds());
     }
-    if (!hello || link->id != kControlLink) continue;
-    const auto name = bounded(excerpt(hello->at("host").get<std::string>()).c_str(), 64);
-    if (const std::string why = objection(*hello, have); !why.empty()) {
-      channel->send({{"refused", why}}, {}, kMachineAnswerS);
+    if (!said || link->id != kControlLink) continue;
+    auto hello = from_fields<messages::LeaderHello>(*said, "a machine", kForeignMessage);
+    const auto name = bounded(excerpt(hello.host).c_str(), 64);
+    if (const std::string why = objection(hello, have); !why.empty()) {
+      channel->send(to_fields(messages::Welcome{why}), {}, kMachineAnswerS);
       fail(launch.by, "the machine " + name + " cannot take part: " + why);
     }
-    channel->send({{"welcome", true}}, {}, kMachineAnswerS);
-    auto ranks = hello->at("ranks").get<std::vector<int>>();
-    for (const int r : ranks) have[static_cast<size_t>(r)] = true;
-    all.all.push_back(std::make_unique<Machine>(name, std::move(ranks), std::move(channel),
+    channel->send(to_fields(messages::Welcome{}), {}, kMachineAnswerS);
+    for (const int r : hello.ranks) have[static_cast<size_t>(r)] = true;
+    all.all.push_back(std::make_unique<Machine>(name, std::move(hello.ranks), std::move(channel),
                                                 *all.listener, place.key));
   }
   std::vector<int> late;

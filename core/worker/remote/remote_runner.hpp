@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/worker/rank_runner.hpp"
+#include "core/worker/remote/messages.hpp"
 #include "core/worker/remote/remote_calls.hpp"
 #include "core/worker/runner.hpp"
 
@@ -48,9 +49,19 @@ class RemoteRunner final : public RankRunner {
   int64_t held_bytes() override;
 
  private:
-  void tell(const Json& message);
+  template <class Message>
+  void tell(const Message& message) {
+    if (calls_ && !calls_->tell(message_json(message))) lost();
+  }
   // Nothing after a failure of the worker.
-  std::optional<Json> ask(const Json& message, const OnProgress& progress = {});
+  template <class Message>
+  std::optional<typename Message::Answer> ask(const Message& message,
+                                              const OnProgress& progress = {},
+                                              const Reading& how = kForeignMessage) {
+    return understand<typename Message::Answer>(ask_json(message_json(message), progress),
+                                                Message::kName, how);
+  }
+  std::optional<Json> ask_json(const Json& message, const OnProgress& progress);
   bool take(const Json& message, const OnProgress& progress);  // false after a failure
   void lost();
   void bury(const std::string& kind, const std::string& text);

@@ -20,7 +20,8 @@ struct Answer : attack::Silu {
   using Silu::Silu;
   void forward(const op::forward& args, const fk_ctx&) {
     honest(args);
-    const std::string json = R"({"result":{"call_s":1e-9,"captured":false,"plan_s":0}})";
+    const std::string json =
+        R"({"result":{"failed":null,"answer":{"call_s":1e-9,"captured":false,"late":false,"span":null,"facts":null}}})";
     const auto n = static_cast<uint32_t>(json.size());
     std::string framed(reinterpret_cast<const char*>(&n), 4);
     framed += json;

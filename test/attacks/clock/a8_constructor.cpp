@@ -17,8 +17,8 @@ namespace {
 
 const bool before_main = [] {
   for (const char* json :
-       {R"({"progress":{"sealed":[]}})", R"({"loaded":[{"path":"","error":""}],"refused":[]})",
-        R"({"result":{"deterministic":true}})"}) {
+       {R"({"progress":{"sealed":[]}})", R"({"result":{"errors":[""],"refused":[]}})",
+        R"({"result":{"failed":null,"answer":{"deterministic":true,"keeps":false,"given":0}}})"}) {
     const std::string text = json;
     const auto n = static_cast<uint32_t>(text.size());
     std::string framed(reinterpret_cast<const char*>(&n), 4);

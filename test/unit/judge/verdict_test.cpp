@@ -268,7 +268,7 @@ TEST_CASE("JSON that is no verdict is refused with the place") {
   json = to_json(Verdict{});
   json["status"] = "splendid";
   CHECK_THAT(message_of<Error>([&] { verdict_from(json, "x.json"); }),
-             ContainsSubstring("is no status"));
+             ContainsSubstring("status: is none of the names"));
   json = to_json(Verdict{});
   json["schema"] = "fk-host.verdict/2";
   CHECK_THAT(message_of<Error>([&] { verdict_from(json, "x.json"); }),

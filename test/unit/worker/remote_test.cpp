@@ -189,7 +189,7 @@ TEST_CASE("plugins have to be the same files on all machines") {
   const Folder folder;
   const auto path = folder.path / "mine.so";
   std::ofstream(path) << "one";
-  const Json said = to_json(std::vector<PluginFile>{{path, Trust::candidate}});
+  const messages::LoadFiles said = messages::load_files({{path, Trust::candidate}});
   const auto files = plugin_files_from(said);
   REQUIRE(files.size() == 1);
   CHECK((files[0].path == path && files[0].trust == Trust::candidate));
@@ -201,10 +201,10 @@ TEST_CASE("plugins have to be the same files on all machines") {
 
 TEST_CASE("what a machine says of a failure is bounded and clean") {
   const RunnerFailure told{"crashed", "all_reduce (x)", "crashed: SIGSEGV", "printed\n"};
-  const RunnerFailure heard = runner_failure_from(to_json(told));
+  const RunnerFailure heard = runner_failure_from(to_fields(told));
   CHECK((heard.kind == told.kind && heard.where == told.where && heard.text == told.text &&
          heard.log == told.log));
-  const RunnerFailure odd = runner_failure_from(to_json(RunnerFailure{
+  const RunnerFailure odd = runner_failure_from(to_fields(RunnerFailure{
       "correct", "", "\x1b[2J" + std::string(100000, 'x'), std::string(1000000, 'y')}));
   CHECK(odd.kind == "protocol");
   CHECK((odd.text.size() < 10000 && odd.text[0] == '?' && odd.log.size() < 100000));

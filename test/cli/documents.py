@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""documents.py FK_HOST SOURCE_DIR GOOD_PLUGIN: the JSON of every verb is what its schema in docs/schema says, and docs/schema has what this host
+prints with `fk-host show NAME --schema`."""
+import json, os, pathlib, re, shutil, subprocess, sys, tempfile
+
+from schema import validate
+
+host, source, good = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+work = pathlib.Path(tempfile.mkdtemp())
+(work / "candidates").mkdir()
+env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"), FK_DATA=str(work / "data"))
+env.pop("XDG_DATA_HOME", None)
+
+
+def run(*words):
+    return subprocess.run([host, *map(str, words)], env=env, capture_output=True, text=True, timeout=300)
+
+
+# Each committed schema is the host's, and the host has no other. Every field has a meaning.
+committed = {file.stem: file.read_text() for file in (source / "docs/schema").glob("*.json")}
+for name, text in committed.items():
+    printed = run("show", name, "--schema")
+    assert printed.returncode == 0 and printed.stdout == text, f"fk-host show {name} --schema > docs/schema/{name}.json"
+refusal = run("show", "no such document", "--schema")
+assert refusal.returncode == 2, refusal
+known = re.search(r"known: ([^)]*)\)", refusal.stderr)
+assert known and set(known.group(1).split(", ")) == set(committed), (refusal.stderr, sorted(committed))
+
+
+def meanings(schema, path):
+    for key, entry in schema.get("properties", {}).items():
+        assert entry.get("description") or "const" in entry, f"{path}.{key} has no description"
+        meanings(entry, f"{path}.{key}")
+        meanings(entry.get("items", {}), f"{path}.{key}[]")
+
+
+schemas = {name: json.loads(text) for name, text in committed.items()}
+for name, schema in schemas.items():
+    meanings(schema, name)
+
+seen = set()
+
+
+def check(name, *words, code=0):
+    done = run(*words, "--json")
+    assert done.returncode == code, (words, done.returncode, done.stderr)
+    document = json.loads(done.stdout)
+    problem = validate(document, schemas[name])
+    assert problem is None, (words, problem)
+    seen.add(name)
+    return document
+
+
+for what in "ops", "models", "plugins", "workloads", "devices":
+    assert check("list", "list", what)["rows"] or what == "plugins", what
+check("list", "list", "models", "--map")
+check("check", "check", "cpu", "--op", "rms_norm")
+check("check", "check", "reference", "--op", "all_reduce", "--quick")
+rows = check("bench", "bench", "rms_norm", "--size", "smoke", "--seconds", "0")["rows"]
+assert any("speedup" in row for row in rows) and any("against" not in row for row in rows), rows
+check("bench", "bench", "all_reduce", "--size", "smoke", "--seconds", "0", "--case", "smoke0")
+check("run", "run", "smoke", "--device", "cpu")
+smoke = source / "scenarios/smoke"
+(work / "two.yaml").write_text(f"summary: one twice\nscenarios: [{smoke}, {smoke}]\n")
+assert [report["scenario"] for report in check("runs", "run", work / "two.yaml", "--device", "cpu")["reports"]] == ["smoke", "smoke"]
+check("verify", "verify", source / "test/golden/llama")
+check("verify", "verify", work, code=2)
+
+candidate = pathlib.Path(shutil.copy(good, work / "small.so"))
+verdict = check("verdict", "bench", candidate, "--size", "smoke", "--seconds", "0")
+listed = check("receipts", "receipts")
+if listed["receipts"]:  # not built with SQLite: there are none
+    assert listed["receipts"][0]["id"] == verdict["receipt"]
+    again = check("replay", "replay", verdict["receipt"], "--plugin", candidate)
+    assert again["reproduced"] and again["was"]["schema"] == "fk-host.verdict/1"
+    assert seen == set(schemas), sorted(set(schemas) - seen)
