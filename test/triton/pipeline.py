@@ -143,6 +143,30 @@ with op.create({"in_features": 64, "out_features": 48}, {"weight": view(0x3000, 
 refused(op, "no entry of DTYPES", {"in_features": 64, "out_features": 48}, {"weight": view(0, (48, 64)), "bias": view(0, (48,))},
         {"x": view(0, (5, 64)), "out": view(0, (5, 48))})
 
+# A kernel that makes tensor descriptors has memory of its own for each block, behind what the author asks for.
+described = '''import triton
+import triton.language as tl
+@triton.jit
+def copy(x, out, parts, T, C, BLOCK: tl.constexpr):
+    from_x = tl.make_tensor_descriptor(x, shape=[T, C], strides=[C, 1], block_shape=[BLOCK, 64])
+    to_out = tl.make_tensor_descriptor(out, shape=[T, C], strides=[C, 1], block_shape=[BLOCK, 64])
+    to_out.store([tl.program_id(0) * BLOCK, 0], from_x.load([tl.program_id(0) * BLOCK, 0]))
+    tl.store(parts + tl.program_id(0), 1)
+PLUGIN = ("described", "0.1.0")
+LAUNCH = [(copy, ["cdiv(T, BLOCK)"])]
+SCRATCH = {"parts": ("i32", "cdiv(T, BLOCK)")}
+DTYPES = [{"x": "bf16"}]
+VARIANTS = [{"when": "C == 64", "BLOCK": 16}]
+'''
+candidate("described", "rms_norm", described)
+run("build", "described")
+op = Plugin(work / "candidates/described/described.so")["rms_norm"]
+with op.create({"hidden_size": 64, "eps": 1e-6}, {"weight": None}, {"x": view(0, (160, 64)), "residual": None, "out": view(0, (160, 64))}) as it:
+    scratch = it.memory["scratch"][0]
+    assert it.need.scratch >= 256 + 10 * 2 * 128, "ten blocks with two descriptors of 128 bytes"
+    note, = launches(it, {"x": view(0x1000, (40, 64)), "residual": None, "out": view(0x2000, (40, 64))}, "QQQiiQQ")
+    assert values_of(note, "QQQiiQQ") == [0x1000, 0x2000, scratch, 40, 64, scratch + 256, 0] and note.grid[0] == 3
+
 # A kernel without strides takes dense tensors alone, and without a setting the setting's default alone.
 act = '''import triton
 import triton.language as tl
