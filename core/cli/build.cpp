@@ -14,6 +14,7 @@
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/compiler.hpp"
+#include "core/cli/language.hpp"
 #include "core/cli/verb.hpp"
 #include "core/contract/header.hpp"
 #include "core/plugin/notes.hpp"
@@ -74,18 +75,16 @@ struct Sources {
   std::string build_id;  // a hash of these and of the folder's own headers
 };
 
-Sources sources_of(const fs::path& dir) {
-  static const std::set<std::string> units = {".c", ".cpp", ".cu"},
-                                     headers = {".h", ".hpp", ".cuh", ".inc"};
+Sources sources_of(const fs::path& dir, const std::vector<Language>& all) {
+  static const std::set<std::string> units = {".c", ".cpp", ".cu"};
   std::set<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(dir))
     if (entry.is_regular_file()) files.insert(entry.path());
   Sources out;
   std::string contents;
   for (const auto& file : files) {
-    const bool unit = units.count(file.extension()) > 0;
-    if (unit) out.compiled.push_back(file);
-    if (unit || headers.count(file.extension())) contents += read_file(file) + '\0';
+    if (units.count(file.extension()) > 0 || language_of(file, all)) out.compiled.push_back(file);
+    if (is_source(file, all)) contents += read_file(file) + '\0';
   }
   out.build_id = sha256(contents).substr(0, 16);
   return out;
@@ -108,21 +107,62 @@ std::string nvcc() {
   return ::access(usual.c_str(), X_OK) == 0 ? usual.string() : "nvcc";
 }
 
+// Compute capabilities of the code, such as 90a, from FK_CUDA_ARCH.
+std::vector<std::string> architectures() {
+  std::string text = environment("FK_CUDA_ARCH", "90a");
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::vector<std::string> out;
+  for (std::string word : split(text, ' ')) {
+    if (word.empty()) continue;
+    if (starts_with(word, "sm_")) word.erase(0, 3);
+    const size_t digits = word.find_first_not_of("0123456789");
+    const std::string rest = digits == std::string::npos ? "" : word.substr(digits);
+    const size_t count = word.size() - rest.size();
+    if (count < 2 || count > 3 || (!rest.empty() && rest != "a" && rest != "f"))
+      fail("FK_CUDA_ARCH", "`" + excerpt(word) + "` is not a compute capability",
+           "80, 90a or 100a, for example");
+    out.push_back(word);
+  }
+  if (out.empty()) fail("FK_CUDA_ARCH", "it names no compute capability", "90a, for example");
+  return out;
+}
+
+fs::path cuda_home() { return environment("CUDA_HOME", "/usr/local/cuda"); }
+
+// A source in another language -> C++, in the folder of the build; nothing when that failed.
+std::optional<fs::path> translated(const Language& language, const fs::path& source,
+                                   const fs::path& object, const Workshop& workshop,
+                                   std::string* said) {
+  const std::string op = source.stem();
+  const fs::path header = header_dir() / "fk/ops" / (op + ".h");
+  if (!fs::exists(header))
+    fail(source.string(), "its name is that of no op",
+         did_you_mean(op, Catalog(paths::registry_dirs()).ops()) +
+             "; names of files that sources share begin with `_`");
+  const fs::path made = object.string() + ".cpp";
+  const int status = run_script(language, "build.py",
+                                {source.string(), "--header", header.string(), "--arch",
+                                 join(architectures(), " "), "--out", made.string()},
+                                workshop, said);
+  if (status != 0) return need_room(workshop.made), std::nullopt;
+  return made;
+}
+
 std::vector<std::string> compile_line(const fs::path& source, const fs::path& object,
                                       const std::vector<std::string>& includes,
                                       const std::string& build_id) {
   const std::string ext = source.extension();
   std::vector<std::string> line;
   if (ext == ".cu") {
-    const std::string arch = environment("FK_CUDA_ARCH", "90a");
     line = {nvcc(),
             "-O3",
             "-std=c++17",
-            "-gencode=arch=compute_" + arch + ",code=sm_" + arch,
             "-diag-suppress=177,550",
             "-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique,-"
             "ftls-model=global-dynamic",
-            "-DFK_BUILD_SM=\"" + arch + "\""};
+            "-DFK_BUILD_SM=\"" + join(architectures(), " ") + "\""};
+    for (const auto& arch : architectures())
+      line.push_back("-gencode=arch=compute_" + arch + ",code=sm_" + arch);
   } else {
     line = {ext == ".c" ? environment("CC", "cc") : environment("CXX", "c++"),
             "-O3",
@@ -139,6 +179,17 @@ std::vector<std::string> compile_line(const fs::path& source, const fs::path& ob
   for (const auto& dir : includes) line.insert(line.end(), {"-I", dir});
   line.insert(line.end(), {"-c", source.string(), "-o", object.string()});
   return line;
+}
+
+}  // namespace
+
+namespace {
+
+std::string no_source(const std::vector<Language>& all) {
+  std::string out = "there is no .c, .cpp or .cu file in it";
+  for (const auto& language : all)
+    out += ", and no " + language.extension + " file with `" + language.marker + "`";
+  return out;
 }
 
 }  // namespace
@@ -161,8 +212,9 @@ fs::path candidate_dir(const std::string& name) {
 }
 
 std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) {
-  const auto [sources, build_id] = sources_of(dir);
-  if (sources.empty()) fail(dir.string(), "there is no .c, .cpp or .cu file in it");
+  const std::vector<Language> all = languages();
+  const auto [sources, build_id] = sources_of(dir, all);
+  if (sources.empty()) fail(dir.string(), no_source(all));
   const std::vector<std::string> includes = {include_dir().string(), header_dir().string(), "."};
   const fs::path work = paths::cache_dir() / "candidates" /
                         (dir.filename().string() + "-" + std::to_string(::getpid()));
@@ -175,14 +227,25 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
     }
   } cleanup{work};
   // Sources are named relative to their folder, also in the compiler's output.
-  const Workshop workshop{{dir, includes[0], includes[1]}, work, dir};
+  Workshop workshop{{dir, includes[0], includes[1]}, work, dir};
+  for (const auto& language : all) workshop.read.push_back(language.dir);
   bool cuda = false;
   std::vector<std::string> objects;
   for (size_t i = 0; i < sources.size(); ++i) {
     const fs::path object =
         work / (std::to_string(i) + "-" + sources[i].filename().string() + ".o");
-    cuda |= sources[i].extension() == ".cu";
-    const auto line = compile_line(fs::relative(sources[i], dir), object, includes, build_id);
+    const std::optional<Language> language = language_of(sources[i], all);
+    cuda |= language || sources[i].extension() == ".cu";
+    fs::path source = fs::relative(sources[i], dir);
+    std::vector<std::string> folders = includes;
+    if (language) {
+      const auto made = translated(*language, source, object, workshop, said);
+      if (!made) return std::nullopt;
+      source = *made;
+      for (const fs::path& more : {language->dir, cuda_home() / "include"}) folders.push_back(more);
+    }
+    auto line = compile_line(source, object, folders, build_id);
+    if (language) line.push_back("-DFK_BUILD_SM=\"" + join(architectures(), " ") + "\"");
     const int status = run_compiler(line, workshop, said);
     if (status == 127)
       fail("build", "`" + line[0] + "` cannot be started",
@@ -197,9 +260,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   link.insert(link.end(), {"-Wl,--version-script=" + (include_dir() / "fk/plugin.map").string(),
                            "-Wl,-z,now", "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", "-Wl,--build-id",
                            "-Wl,--as-needed", "-lm"});
-  if (cuda)
-    link.insert(link.end(),
-                {"-L" + environment("CUDA_HOME", "/usr/local/cuda") + "/lib64", "-lcudart"});
+  if (cuda) link.insert(link.end(), {"-L" + (cuda_home() / "lib64").string(), "-lcudart"});
   if (run_compiler(link, workshop, said) != 0) return need_room(work), std::nullopt;
   std::error_code code;
   const fs::path fresh = target.string() + ".new";
@@ -215,7 +276,7 @@ std::string stale_build(const fs::path& plugin) {
   if (code || file.stem() != dir.filename()) return "";
   try {
     const std::string built_from = read_notes(file).build;
-    const Sources now = sources_of(dir);
+    const Sources now = sources_of(dir, languages());
     if (built_from.empty() || now.compiled.empty() || built_from == now.build_id) return "";
     return file.string() + " is out of date: it was built from sources (" + built_from +
            ") and the folder has (" + now.build_id +
@@ -228,7 +289,8 @@ std::string stale_build(const fs::path& plugin) {
 
 namespace {
 
-int build(const std::string& name) {
+int build(const std::string& name, const std::string& arch) {
+  if (!arch.empty()) ::setenv("FK_CUDA_ARCH", arch.c_str(), 1);
   const fs::path dir = candidate_dir(name);
   const auto library = build_candidate(dir);
   if (!library) {
@@ -255,9 +317,10 @@ int build(const std::string& name) {
 }
 
 std::function<int()> add_build(const Options& app) {
-  auto name = std::make_shared<std::string>();
+  auto name = std::make_shared<std::string>(), arch = std::make_shared<std::string>();
   app.add_option("NAME", *name, "a folder of candidates/, or a path").required();
-  return [name] { return build(*name); };
+  app.add_option("--arch", *arch, "compute capabilities of device code: 80, 90a or \"90a 100a\"");
+  return [name, arch] { return build(*name, *arch); };
 }
 
 FK_VERB(build, "compile a candidate with the mandatory flags", add_build);

@@ -37,8 +37,10 @@ void add_installation(const std::string& program, std::vector<fs::path>& out) {
   std::vector<std::string> folders = {""};
   if (program.find('/') == std::string::npos) folders = split(environment("PATH"), ':');
   for (const auto& folder : folders) {
-    const fs::path file = fs::canonical(fs::path(folder) / program, none);
+    const fs::path named = fs::path(folder) / program, file = fs::canonical(named, none);
     if (none) continue;
+    const fs::path above = fs::absolute(named).parent_path().parent_path();
+    if (fs::exists(above / "pyvenv.cfg", none)) out.push_back(above);  // Python's packages
     const fs::path bin = file.parent_path(), all = bin.parent_path();
     const std::string own = fs::weakly_canonical(paths::data_dir(), none).string();
     const bool shared = all == all.root_path() || starts_with(own, all.string() + "/");
@@ -53,7 +55,7 @@ std::vector<fs::path> programs_for(const std::string& program) {
   for (const char* name : {"CC", "CXX", "NVCC"})  // nvcc starts a compiler of its own
     if (const std::string other = environment(name); !other.empty()) add_installation(other, out);
   for (const char* name :
-       {"CUDA_HOME", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"})
+       {"CUDA_HOME", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "PYTHONPATH"})
     for (const auto& folder : split(environment(name), ':'))
       if (!folder.empty()) out.emplace_back(folder);
   return out;
@@ -81,6 +83,11 @@ void confine(const std::vector<fs::path>& programs, const Workshop& workshop) {
     read.emplace_back(path);
   Landlock landlock(read, {"/dev/null"}, programs, {workshop.made});
   landlock.enforce();
+  if (workshop.runs_sources && !landlock.why().empty())
+    std::fprintf(stderr,
+                 "note: this kernel does not confine the sources' own statements, which run now: "
+                 "%s\n",
+                 landlock.why().c_str());
 }
 
 // A signal that ends this process first ends the process group of the compiler. The compiler's own

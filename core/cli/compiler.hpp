@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs compilers on untrusted sources. A source runs nothing, but it can include any file, and grow
-// without end. So a compiler may read only the sources, the headers, and the system's programs and
-// libraries. It writes into one folder, with limited time and memory. All of this applies as far as
-// the kernel supports it.
+// Runs compilers on untrusted sources. A source can include any file, and grow without end. In most
+// languages it runs nothing; a source in Python runs while it is compiled. So a compiler may read
+// only the sources, the headers, and the system's programs and libraries. It writes into one
+// folder, with limited time and memory. All of this applies as far as the kernel supports it.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -15,6 +15,7 @@ struct Workshop {
   std::filesystem::path made;  // folder for all written files; other folders are read only
   std::filesystem::path at;    // working directory of programs; empty: this process's
   double seconds = 900;        // processor seconds of each program; with `said` wall-clock seconds
+  bool runs_sources = false;   // the program runs statements of the sources
 };
 
 // Runs a program without a shell. Its output goes to this process's streams, or is appended to

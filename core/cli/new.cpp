@@ -2,6 +2,7 @@
 // fk-host new OP --name NAME: makes a folder in candidates/ that compiles as it is, with a README.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 
@@ -10,6 +11,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/check/plugin_set.hpp"
+#include "core/cli/language.hpp"
 #include "core/cli/scaffold.hpp"
 #include "core/cli/verb.hpp"
 
@@ -31,7 +33,18 @@ void check_name(const std::string& name) {
          "letters, digits and _, a letter first, 48 at most");
 }
 
-std::string page(const Contract& c, const NewArguments& a, bool complete) {
+// Nothing for the languages that compilers of this host take as they are.
+std::optional<Language> language_named(const std::string& name) {
+  std::vector<std::string> known = {"c", "cpp", "cu"};
+  if (std::find(known.begin(), known.end(), name) != known.end()) return {};
+  for (const auto& language : languages()) {
+    if (language.name == name) return language;
+    known.push_back(language.name);
+  }
+  fail("--lang", "`" + excerpt(name) + "` is not a language here", did_you_mean(name, known));
+}
+
+std::string page(const Contract& c, const NewArguments& a, const std::string& file, bool complete) {
   std::string commands;
   const auto add = [&](const std::string& command, const std::string& about) {
     commands += fmt::format("{:<44} # {}\n", "fk-host " + command, about);
@@ -43,7 +56,6 @@ std::string page(const Contract& c, const NewArguments& a, bool complete) {
   add("bench " + c.op, "time beside every other provider");
   add("run SCENARIO --candidate " + a.name, "in place in a whole model");
   add("watch SCENARIO", "and again after every save");
-  const std::string file = c.op + "." + a.language;
   return fmt::format(
       "# {}\n\n{}: {}\n\n{}\n\n```\n{}```\n", a.name, c.op, c.summary,
       complete ? fmt::format("`{}` is plain and correct; make it fast.", file)
@@ -55,8 +67,7 @@ std::string page(const Contract& c, const NewArguments& a, bool complete) {
 
 int make(const NewArguments& a) {
   check_name(a.name);
-  if (a.language != "c" && a.language != "cpp" && a.language != "cu")
-    fail("--lang", "`" + excerpt(a.language) + "` is not a language here", "c, cpp or cu");
+  const std::optional<Language> own = language_named(a.language);
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at(a.op);
   // A run could not distinguish the two.
@@ -66,13 +77,14 @@ int make(const NewArguments& a) {
   const fs::path dir = paths::candidates_dir() / a.name;
   std::error_code code;
   if (fs::exists(dir, code)) fail(dir.string(), "it is there already", "choose another --name");
-  const Scaffold made = scaffold(contract, a.name, a.language);
   fs::create_directories(dir, code);
   if (code) fail(dir.string(), "cannot be made: " + code.message());
-  const fs::path file = dir / (a.op + "." + a.language);
+  const fs::path file = dir / (a.op + (own ? own->extension : "." + a.language));
+  Scaffold made;
   try {
+    made = own ? scaffold(contract, a.name, *own, dir) : scaffold(contract, a.name, a.language);
     write_file_atomic(file, made.text);
-    write_file_atomic(dir / "README.md", page(contract, a, made.complete));
+    write_file_atomic(dir / "README.md", page(contract, a, file.filename(), made.complete));
   } catch (...) {  // half a candidate would prevent the next attempt
     fs::remove_all(dir, code);
     throw;
@@ -87,7 +99,8 @@ std::function<int()> add_new(const Options& app) {
   auto a = std::make_shared<NewArguments>();
   app.add_option("OP", a->op, "the op to implement").required();
   app.add_option("--name", a->name, "of the plugin and its folder").required();
-  app.add_option("--lang", a->language, "c, cpp (the default) or cu");
+  app.add_option("--lang", a->language,
+                 "c, cpp (the default), cu, or a folder of plugin_api/adapters: triton");
   return [a] { return make(*a); };
 }
 

@@ -24,9 +24,10 @@ std::string camel(const std::string& op) {
 
 // A template's text with the plugin's name, without the line about this project's licence.
 std::string renamed(std::string text, const std::string& plugin) {
-  const std::string macro = "FK_PLUGIN(\"";
-  if (const auto at = text.find(macro); at != std::string::npos) {
-    const auto begin = at + macro.size(), end = text.find('"', begin);
+  for (const std::string line : {"FK_PLUGIN(\"", "PLUGIN = (\""}) {
+    const auto at = text.find(line);
+    if (at == std::string::npos) continue;
+    const auto begin = at + line.size(), end = text.find('"', begin);
     text.replace(begin, end - begin, plugin);
   }
   if (text.find("SPDX") < text.find('\n')) text.erase(0, text.find('\n') + 1);
@@ -219,6 +220,22 @@ Scaffold scaffold(const Contract& contract, const std::string& plugin,
   return {
       language == "c" ? c_source(contract, plugin) : cpp_source(contract, plugin, language == "cu"),
       false};
+}
+
+Scaffold scaffold(const Contract& contract, const std::string& plugin, const Language& language,
+                  const fs::path& dir) {
+  const fs::path ready = language.dir / "template" / (contract.op + language.extension);
+  if (fs::exists(ready)) return {renamed(read_file(ready), plugin), true};
+  const fs::path header = dir / "contract.h", made = dir / "made";
+  write_file_atomic(header, header_text(contract));
+  std::string said;
+  const int status = run_script(
+      language, "new.py", {"--header", header.string(), "--name", plugin, "--out", made.string()},
+      {{dir, language.dir}, dir, {}}, &said);
+  if (status != 0) fail("new", excerpt(trim(said), 300));
+  const std::string text = read_file(made);
+  for (const fs::path& file : {header, made}) fs::remove(file);
+  return {text, false};
 }
 
 }  // namespace fk

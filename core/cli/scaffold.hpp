@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "core/cli/language.hpp"
 #include "core/contract/contract.hpp"
 
 namespace fk {
@@ -16,5 +17,8 @@ struct Scaffold {
 // is one, with the plugin's name. Otherwise the source is made from the contract: it unpacks every
 // field with a comment, and supports() refuses, so that the baseline runs.
 Scaffold scaffold(const Contract& contract, const std::string& plugin, const std::string& language);
+// The same in a language with a folder of its own (language.hpp); `dir` is the candidate's folder.
+Scaffold scaffold(const Contract& contract, const std::string& plugin, const Language& language,
+                  const std::filesystem::path& dir);
 
 }  // namespace fk

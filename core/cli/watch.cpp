@@ -18,6 +18,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/language.hpp"
 #include "core/cli/verb.hpp"
 #include "core/engines/scenario.hpp"
 
@@ -32,11 +33,6 @@ struct WatchArguments {
   std::vector<std::string> rest;
   int max_runs = 0;
 };
-
-bool is_source(const fs::path& file) {
-  static const std::set<std::string> kinds = {".c", ".cpp", ".cu", ".h", ".hpp", ".cuh", ".inc"};
-  return kinds.count(file.extension()) > 0;
-}
 
 // inotify on candidates/ and all folders below it; new folders are added as they appear.
 class Watcher {
@@ -75,8 +71,8 @@ class Watcher {
         note(entry.path(), found);
     }
   }
-  static void note(const fs::path& file, std::set<fs::path>& found) {
-    if (file.extension() == ".so" || is_source(file)) found.insert(file);
+  void note(const fs::path& file, std::set<fs::path>& found) const {
+    if (file.extension() == ".so" || is_source(file, languages_)) found.insert(file);
   }
   void read_events(std::set<fs::path>& changed) {
     alignas(inotify_event) char buffer[16384];
@@ -98,6 +94,7 @@ class Watcher {
   }
   int fd_;
   std::map<int, fs::path> dirs_;
+  const std::vector<Language> languages_ = languages();
 };
 
 int run_host(std::vector<std::string> words) {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/language.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/base/yaml.hpp"
+
+namespace fk {
+
+namespace fs = std::filesystem;
+
+std::vector<Language> languages() {
+  std::vector<Language> out;
+  for (const char* folder : {"plugin_api/adapters", "adapters"}) {  // the tree's, the installed
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(paths::home() / folder, none)) {
+      const fs::path file = entry.path() / "language.yaml";
+      if (!fs::is_regular_file(file, none)) continue;
+      const Yaml root = Yaml::load(file);
+      out.push_back({entry.path().filename(), root.at("extension").text(), root.at("marker").text(),
+                     entry.path()});
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [](const Language& a, const Language& b) { return a.name < b.name; });
+  return out;
+}
+
+std::optional<Language> language_of(const fs::path& file, const std::vector<Language>& all) {
+  if (starts_with(file.filename().string(), "_")) return {};
+  for (const auto& language : all)
+    if (file.extension() == language.extension &&
+        read_file(file).find(language.marker) != std::string::npos)
+      return language;
+  return {};
+}
+
+bool is_source(const fs::path& file, const std::vector<Language>& all) {
+  static const std::set<std::string> kinds = {".c", ".cpp", ".cu", ".h", ".hpp", ".cuh", ".inc"};
+  const auto has = [&](const Language& language) { return file.extension() == language.extension; };
+  return kinds.count(file.extension()) > 0 || std::any_of(all.begin(), all.end(), has);
+}
+
+int run_script(const Language& language, const std::string& script,
+               const std::vector<std::string>& arguments, const Workshop& workshop,
+               std::string* said) {
+  Workshop own = workshop;
+  own.runs_sources = true;
+  std::vector<std::string> line = {environment("PYTHON", "python3"),
+                                   (language.dir / script).string()};
+  line.insert(line.end(), arguments.begin(), arguments.end());
+  const int status = run_compiler(line, own, said);
+  if (status == 127)
+    fail("--lang " + language.name, "`" + line[0] + "` cannot be started",
+         "the language's scripts need Python: on the PATH, or named by PYTHON");
+  return status;
+}
+
+}  // namespace fk

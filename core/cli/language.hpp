@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Languages of candidates besides C, C++ and CUDA. A folder plugin_api/adapters/NAME with a file
+// language.yaml is a language; there is no list. Its parts:
+//   language.yaml  extension: ".py"; marker: a text that each source of the language has
+//   build.py       SOURCE --header H --arch "90 100" --out OUT.cpp: one source -> one C++ file,
+//                  compiled with this folder's headers and linked with the CUDA runtime
+//   new.py         --header H --name NAME --out FILE: a source that compiles and refuses all cases
+//   template/      OP.EXTENSION: plain and correct sources
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cli/compiler.hpp"
+
+namespace fk {
+
+struct Language {
+  std::string name, extension, marker;
+  std::filesystem::path dir;
+};
+
+// All of them, by name.
+std::vector<Language> languages();
+// The language of a source file; nothing for other files, and for names that begin with `_`, which
+// sources share.
+std::optional<Language> language_of(const std::filesystem::path& file,
+                                    const std::vector<Language>& all);
+// True if a change of this file changes a plugin: sources, headers, and files that sources share.
+bool is_source(const std::filesystem::path& file, const std::vector<Language>& all);
+
+// Runs a script of a language with `arguments`, in the sandbox of compilers. Its words and the
+// result are those of run_compiler().
+int run_script(const Language& language, const std::string& script,
+               const std::vector<std::string>& arguments, const Workshop& workshop,
+               std::string* said);
+
+}  // namespace fk
