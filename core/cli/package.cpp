@@ -2,6 +2,7 @@
 // fk-host package PLUGIN --for TARGET: writes a plugin as a package of a production framework.
 #include <cctype>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "core/base/error.hpp"
@@ -56,8 +57,10 @@ int package(const PackageArguments& a) {
   for (const auto& [name, content] : files) write_file_atomic(out / name, content);
   std::printf("%s: %s for %s, %zu ops (%s)\n", out.c_str(), plugin.plugin.c_str(),
               target.name.c_str(), plugin.ops.size(), join(plugin.ops, ", ").c_str());
-  for (const auto& [op, why] : plugin.refused)
-    std::printf("refused: %s: %s\n", op.c_str(), why.c_str());
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& [op, why] : plugin.refused) by_reason[why].push_back(op);
+  for (const auto& [why, ops] : by_reason)
+    std::printf("refused: %s: %s\n", join(ops, ", ").c_str(), why.c_str());
   std::printf("next: %s\n", (out / "README.md").c_str());
   return kExitOk;
 }

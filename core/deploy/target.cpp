@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -71,13 +72,13 @@ std::string torch_refusal(const Contract& contract) {
   return {};
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
+}  // namespace
+
+std::string replaced_text(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
 }
-
-}  // namespace
 
 std::vector<DeployTarget> deploy_targets() {
   auto list = registered_targets();
@@ -100,6 +101,7 @@ PackagedPlugin packaged_plugin(const FoundPlugin& found, const Catalog& catalog,
   out.name = "fk_" + identifier(found.note.name);
   out.version = python_version(found.note.version, sha256_file(found.path));
   out.names = names;
+  out.sm = found.note.sm;
   out.device = found.note.sm.empty() ? "cpu" : "cuda";
   for (const auto& op : found.note.ops) {
     std::string why = note_mismatch(op, catalog);
@@ -136,26 +138,33 @@ PackageFiles python_package(const PackagedPlugin& plugin, const std::vector<std:
 std::string deploy_text(const PackagedPlugin& plugin, const std::string& file,
                         const std::string& wheel) {
   std::string text = read_file(adapter_file("deploy/" + file));
-  text = replaced(text, "@NAME@", plugin.name);
-  text = replaced(text, "@NAMES@", plugin.names);
-  text = replaced(text, "@PLUGIN@", plugin.plugin);
-  text = replaced(text, "@WHEEL@", wheel);
-  return replaced(text, "@OPS@", join(plugin.ops, ", "));
+  text = replaced_text(text, "@NAME@", plugin.name);
+  text = replaced_text(text, "@NAMES@", plugin.names);
+  text = replaced_text(text, "@PLUGIN@", plugin.plugin);
+  text = replaced_text(text, "@DEVICE@", plugin.device);
+  text = replaced_text(text, "@WHEEL@", wheel);
+  return replaced_text(text, "@OPS@", join(plugin.ops, ", "));
+}
+
+void refuse_ops(PackagedPlugin& plugin, const std::vector<std::string>& ops,
+                const std::string& why) {
+  std::vector<std::string> kept;
+  for (const auto& op : plugin.ops) {
+    if (contains(ops, op))
+      plugin.refused.push_back({op, why});
+    else
+      kept.push_back(op);
+  }
+  if (kept.empty()) fail(plugin.plugin, join(plugin.ops, ", ") + ": " + why);
+  plugin.ops = kept;
 }
 
 void keep_known_ops(PackagedPlugin& plugin, const std::vector<std::string>& known,
                     const std::string& target) {
-  std::vector<std::string> kept;
-  for (const auto& op : plugin.ops) {
-    if (contains(known, op))
-      kept.push_back(op);
-    else
-      plugin.refused.push_back({op, target + " has no place for it"});
-  }
-  if (kept.empty())
-    fail(plugin.plugin, target + " has no place for its ops (" + join(plugin.ops, ", ") + ")",
-         "it takes " + join(known, ", "));
-  plugin.ops = kept;
+  std::vector<std::string> others;
+  for (const auto& op : plugin.ops)
+    if (!contains(known, op)) others.push_back(op);
+  refuse_ops(plugin, others, target + " has no place for it");
 }
 
 }  // namespace fk

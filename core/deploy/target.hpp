@@ -27,6 +27,7 @@ struct PackagedPlugin {
   std::string version;           // the plugin's, and the beginning of its content's hash
   std::string names;             // of its ops in torch: torch.ops.<names>
   std::string device;            // cpu or cuda
+  std::string sm;                // compute capabilities with code, such as "90a 100a"
   std::vector<std::string> ops;  // those that torch can have
   std::vector<OpRefusal> refused;
 };
@@ -63,10 +64,16 @@ std::pair<std::string, std::string> wheel_of(const PackagedPlugin& plugin,
                                              const PackageFiles& files,
                                              const std::vector<std::string>& requirements,
                                              const std::string& entry_points);
-// A text of plugin_api/adapters/deploy, with `@NAME@`, `@NAMES@`, `@PLUGIN@`, `@WHEEL@` and `@OPS@`
-// replaced.
+// A text of plugin_api/adapters/deploy, with `@NAME@`, `@NAMES@`, `@PLUGIN@`, `@DEVICE@`, `@WHEEL@`
+// and `@OPS@` replaced.
 std::string deploy_text(const PackagedPlugin& plugin, const std::string& file,
                         const std::string& wheel);
+// SHA-256 in base64: as the Hub has it, and without padding for URLs, as wheels have it.
+std::string base64_sha256(const std::string& content, bool for_urls = false);
+std::string replaced_text(std::string text, const std::string& from, const std::string& to);
+// Moves these ops to the refused ones. Error when no op is left.
+void refuse_ops(PackagedPlugin& plugin, const std::vector<std::string>& ops,
+                const std::string& why);
 // Keeps only ops of `known`: others are refused with "<target> has no place for it".
 void keep_known_ops(PackagedPlugin& plugin, const std::vector<std::string>& known,
                     const std::string& target);

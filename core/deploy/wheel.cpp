@@ -74,27 +74,28 @@ std::string zip_of(const PackageFiles& files) {
   return out;
 }
 
-// URL-safe base64 without padding.
-std::string base64_of(const Sha256::Digest& digest) {
-  constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string out;
-  uint32_t bits = 0;
-  int held = 0;
-  for (const uint8_t byte : digest) {
-    bits = bits << 8 | byte;
-    for (held += 8; held >= 6; held -= 6) out += kLetters[bits >> (held - 6) & 63];
-  }
-  if (held > 0) out += kLetters[bits << (6 - held) & 63];
-  return out;
-}
-
 std::string record_line(const std::string& name, const std::string& content) {
-  Sha256 hash;
-  hash.update(content);
-  return name + ",sha256=" + base64_of(hash.finish()) + "," + std::to_string(content.size()) + "\n";
+  return name + ",sha256=" + base64_sha256(content, true) + "," + std::to_string(content.size()) +
+         "\n";
 }
 
 }  // namespace
+
+std::string base64_sha256(const std::string& content, bool for_urls) {
+  Sha256 hash;
+  hash.update(content);
+  std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  letters += for_urls ? "-_" : "+/";
+  std::string out;
+  uint32_t bits = 0;
+  int held = 0;
+  for (const uint8_t byte : hash.finish()) {
+    bits = bits << 8 | byte;
+    for (held += 8; held >= 6; held -= 6) out += letters[bits >> (held - 6) & 63];
+  }
+  out += letters[bits << (6 - held) & 63];  // 256 bits leave 4
+  return for_urls ? out : out + "=";
+}
 
 std::pair<std::string, std::string> wheel_of(const PackagedPlugin& plugin,
                                              const PackageFiles& files,

@@ -161,8 +161,6 @@ void OpCall::fill_init() {
     const int64_t value = axes[static_cast<size_t>(slot.axis_index)];
     if (value >= 0)
       fields[0][i].scalar.i = value;
-    else if (slot.optional)
-      bind(slot.axis_index, slot.integer, slot.name);
     else
       fail(name_of(slot), "no shape gives it; pass it as a keyword");
   }

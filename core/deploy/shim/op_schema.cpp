@@ -150,9 +150,10 @@ void order_arguments(OpSchema& schema) {
   }
   for (const auto& slot : schema.slots[0]) {
     if (slot.kind == Kind::comm) schema.refused = "its ranks need a communicator";
-    bool derived = slot.kind == Kind::integer && given.count(slot.axis) > 0;
+    bool derived = slot.kind == Kind::integer && !slot.optional && given.count(slot.axis) > 0;
     for (const auto* section : {&forward, &weights})
-      for (const auto& other : *section) derived |= !slot.axis.empty() && other.list == slot.axis;
+      for (const auto& other : *section)
+        derived |= !slot.optional && !slot.axis.empty() && other.list == slot.axis;
     for (const auto& letter : parts_of(slot.axis)) known.insert(letter);
     keywords.push_back({Argument::Role::slot, &slot, derived});
   }

@@ -11,6 +11,7 @@ from . import fk_plugin
 
 HERE = pathlib.Path(__file__).parent
 ABOUT = json.loads((HERE / "about.json").read_text())
+PLUGIN = fk_plugin.Plugin(HERE / ABOUT["plugin"])
 TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
          "i64": torch.int64, "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8,
          "bool": torch.bool, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
@@ -48,9 +49,6 @@ def bind_axes(op, fields):
             name = unknown.pop()
             zero, one = (value_of(dim, {**axes, name: x}) for x in (0, 1))
             axes[name] = (size - zero) // (one - zero)
-    for slot in op.init:
-        if slot.axis and slot.kind == "int":
-            axes.setdefault(slot.axis, int(float(slot.default)))
     return axes
 
 
@@ -99,7 +97,7 @@ def checked(status, text):
 
 
 def load():
-    """Defines the ops; returns the namespace torch.ops.<namespace>."""
+    """Defines the ops. Returns their namespace, and the function that forgets instances."""
     names, least = ABOUT["namespace"], ABOUT["torch"]
     if version_of(torch.__version__) < version_of(least):
         raise ImportError(f"{ABOUT['name']} needs torch {least} or later; this is {torch.__version__}")
@@ -110,13 +108,13 @@ def load():
             raise ImportError(f"{ABOUT['name']}: torch.ops.{names}.{name} exists already, from another package; "
                               "package one of the two with --namespace")
     library, text = ctypes.CDLL(str(HERE / "fk_torch.so")), ctypes.create_string_buffer(1 << 14)
-    path = HERE / ABOUT["plugin"]
-    checked(library.fk_torch_load(str(path).encode(), names.encode(), text, ctypes.c_size_t(len(text))), text)
-    plugin, space = fk_plugin.Plugin(str(path)), getattr(torch.ops, names)
+    path = str(HERE / ABOUT["plugin"]).encode()
+    checked(library.fk_torch_load(path, names.encode(), text, ctypes.c_size_t(len(text))), text)
+    space = getattr(torch.ops, names)
     for name in text.value.decode().split():
         for overload in getattr(space, name).overloads():
             target = f"{names}::{name}" + ("" if overload == "default" else f".{overload}")
-            fake = fake_of(plugin[name], getattr(getattr(space, name), overload))
+            fake = fake_of(PLUGIN[name], getattr(getattr(space, name), overload))
             torch.library.register_fake(target, fake if overload == "default" else lambda *a, **k: None)
 
     def forget():
@@ -124,6 +122,3 @@ def load():
         checked(library.fk_torch_forget(text, ctypes.c_size_t(len(text))), text)
 
     return space, forget
-
-
-ops, forget = load()
