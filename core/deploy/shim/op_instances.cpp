@@ -338,7 +338,15 @@ void OpInstances::execute(OpCall& call) {
 }
 
 void OpInstances::run(Value* stack, uint64_t, uint64_t) {
-  OpCall call(schema_, schema_.arguments, stack, false);
+  run_allocating(stack, schema_.arguments);
+}
+
+void OpInstances::run_update(Value* stack, uint64_t, uint64_t) {
+  run_allocating(stack, schema_.updating);
+}
+
+void OpInstances::run_allocating(Value* stack, const std::vector<Argument>& arguments) {
+  OpCall call(schema_, arguments, stack, false);
   call.check();
   call.complete();
   execute(call);

@@ -65,6 +65,7 @@ class OpInstances {
 
   // The boxed kernels: read the stack, run, and write the results.
   void run(Value* stack, uint64_t inputs, uint64_t outputs);
+  void run_update(Value* stack, uint64_t inputs, uint64_t outputs);
   void run_out(Value* stack, uint64_t inputs, uint64_t outputs);
   void run_plan(Value* stack, uint64_t inputs, uint64_t outputs);
   // Destroys the instances. The caller has dropped all graphs that use them.
@@ -74,6 +75,7 @@ class OpInstances {
  private:
   OpInstance& instance_of(OpCall& call, bool capturing);
   void execute(OpCall& call);
+  void run_allocating(Value* stack, const std::vector<Argument>& arguments);
   OpSchema schema_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::vector<std::unique_ptr<OpInstance>>> instances_;

@@ -93,8 +93,8 @@ int axis_of(OpSchema& schema, const std::string& letter) {
 void number_axes(OpSchema& schema) {
   for (auto& section : schema.slots) {
     for (auto& slot : section) {
-      if (slot.kind == Kind::integer && !slot.axis.empty())
-        slot.axis_index = axis_of(schema, slot.axis);
+      if (slot.kind == Kind::integer)  // shapes may also name the slot itself: C/groups
+        slot.axis_index = axis_of(schema, slot.axis.empty() ? slot.name : slot.axis);
       if (slot.kind == Kind::ints && slot.list.empty())
         for (const auto& letter : parts_of(slot.axis)) axis_of(schema, letter);
       for (const auto& dim : slot.shape) {
@@ -134,12 +134,18 @@ std::set<std::string> given_axes(const OpSchema& schema) {
   return known;
 }
 
+std::vector<Argument> joined(std::initializer_list<const std::vector<Argument>*> lists) {
+  std::vector<Argument> out;
+  for (const auto* list : lists) out.insert(out.end(), list->begin(), list->end());
+  return out;
+}
+
 void order_arguments(OpSchema& schema) {
   const auto& weights = schema.slots[1];
   const auto& forward = schema.slots[2];
   const auto given = given_axes(schema);
   std::set<std::string> known = given;
-  std::vector<Argument> required, results, optional, keywords;
+  std::vector<Argument> required, results, optional, keywords, results_as;
   for (const auto* section : {&forward, &weights}) {
     for (const auto& slot : *section) {
       if (slot.kind != Kind::tensor) continue;
@@ -164,17 +170,17 @@ void order_arguments(OpSchema& schema) {
     for (const auto& dim : out->shape)
       for (const auto& letter : dim.symbols()) schema.allocates &= known.count(letter) > 0;
   }
-  schema.arguments = schema.with_out = required;
-  schema.with_out.insert(schema.with_out.end(), results.begin(), results.end());
-  for (auto* list : {&schema.arguments, &schema.with_out}) {
-    list->insert(list->end(), optional.begin(), optional.end());
-    list->insert(list->end(), keywords.begin(), keywords.end());
-  }
   for (const auto* out : schema.outs)
-    if (out->dtypes.size() > 1) schema.arguments.push_back({Argument::Role::out_dtype, out, true});
-  if (schema.plans())
-    for (auto* list : {&schema.arguments, &schema.with_out})
-      list->push_back({Argument::Role::planned, nullptr, false});
+    if (out->dtypes.size() > 1) results_as.push_back({Argument::Role::out_dtype, out, true});
+  std::vector<Argument> updated, absent;  // optional tensors that are updated, and all others
+  for (const auto& argument : optional)
+    (argument.slot->inout ? updated : absent).push_back(argument);
+  for (auto& argument : updated) argument.optional = false;
+  if (schema.plans()) keywords.push_back({Argument::Role::planned, nullptr, false});
+  schema.arguments = joined({&required, &absent, &keywords, &results_as});
+  if (!updated.empty())
+    schema.updating = joined({&required, &updated, &absent, &keywords, &results_as});
+  schema.with_out = joined({&required, &results, &optional, &keywords});
 }
 
 std::string default_text(const OpSlot& slot) {
@@ -230,6 +236,12 @@ std::string arguments_text(const std::vector<Argument>& arguments, bool plan) {
   return text;
 }
 
+std::string results_text(const OpSchema& schema) {
+  std::string results;
+  for (size_t i = 0; i < schema.outs.size(); ++i) results += i ? ", Tensor" : "Tensor";
+  return schema.outs.size() == 1 ? results : "(" + results + ")";
+}
+
 }  // namespace
 
 const OpSlot* OpSchema::find(Section section, const std::string& field) const {
@@ -254,10 +266,13 @@ OpSchema read_schema(const fk_op& op) {
 }
 
 std::string schema_text(const OpSchema& schema) {
-  std::string results;
-  for (size_t i = 0; i < schema.outs.size(); ++i) results += i ? ", Tensor" : "Tensor";
-  if (schema.outs.size() != 1) results = "(" + results + ")";
-  return schema.name + "(" + arguments_text(schema.arguments, false) + ") -> " + results;
+  return schema.name + "(" + arguments_text(schema.arguments, false) + ") -> " +
+         results_text(schema);
+}
+
+std::string update_schema_text(const OpSchema& schema) {
+  return schema.name + ".update(" + arguments_text(schema.updating, false) + ") -> " +
+         results_text(schema);
 }
 
 std::string out_schema_text(const OpSchema& schema) {

@@ -2,13 +2,16 @@
 // An op of a plugin as torch sees it: its arguments in order, and its schema. Everything comes from
 // the slots' lines inside the plugin, so the shim has no list of ops.
 //
-//   fk::rms_norm(Tensor x, Tensor(a!)? residual=None, Tensor? weight=None, *,
-//                int? hidden_size=None, float eps=1e-06) -> Tensor
+//   fk::rms_norm(Tensor x, Tensor? weight=None, *, int? hidden_size=None, float eps=1e-06) ->
+//   Tensor fk::rms_norm.update(Tensor x, Tensor(a!) residual, Tensor? weight=None, *, ...) ->
+//   Tensor
 //
 // Tensors come first: required ones of forward and weights, then optional ones. Constructor values
-// and bounds are keywords. An init value that names an axis may be left out if shapes give it. The
-// overload `out` has the outputs as arguments and returns nothing. An op with plan() also has
-// `<op>_plan`, with the same arguments.
+// and bounds are keywords. An init value that names an axis may be left out if shapes give it.
+//
+// Overloads. `update` has the optional tensors that are updated in place: inductor of torch 2.15
+// fails on such an argument if it is absent. `out` has the outputs as arguments and returns
+// nothing. An op with plan() also has `<op>_plan`, with the same arguments.
 #pragma once
 #include <string>
 #include <vector>
@@ -54,6 +57,7 @@ struct OpSchema {
   bool allocates = true;            // all shapes of outputs follow from the arguments
   std::string refused;              // why torch cannot have the op; empty: it can
   std::vector<Argument> arguments;  // of the overload that allocates
+  std::vector<Argument> updating;   // of the overload `update`; empty: there is none
   std::vector<Argument> with_out;   // of the overload `out`
   std::vector<const OpSlot*> outs;  // returned ones
 
@@ -63,8 +67,9 @@ struct OpSchema {
 
 // Reads the lines of the op's contract. Error for a line that is no slot.
 OpSchema read_schema(const fk_op& op);
-// "name(...) -> ..." of the op, of its overload `out`, and of its plan.
+// "name(...) -> ..." of the op, of its overloads, and of its plan.
 std::string schema_text(const OpSchema& schema);
+std::string update_schema_text(const OpSchema& schema);
 std::string out_schema_text(const OpSchema& schema);
 std::string plan_schema_text(const OpSchema& schema);
 

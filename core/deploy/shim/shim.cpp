@@ -34,6 +34,8 @@ constexpr std::array<Boxed, sizeof...(I)> boxed_table(std::index_sequence<I...>)
 }
 
 constexpr auto kRun = boxed_table<&OpInstances::run>(std::make_index_sequence<kMostOps>());
+constexpr auto kRunUpdate =
+    boxed_table<&OpInstances::run_update>(std::make_index_sequence<kMostOps>());
 constexpr auto kRunOut = boxed_table<&OpInstances::run_out>(std::make_index_sequence<kMostOps>());
 constexpr auto kRunPlan = boxed_table<&OpInstances::run_plan>(std::make_index_sequence<kMostOps>());
 
@@ -97,6 +99,10 @@ std::string load(const char* path, const char* names) {
     if (kept.allocates) {
       definitions.define(schema_text(kept));
       kernels.implement(kept.name, kRun[i]);
+    }
+    if (kept.allocates && !kept.updating.empty()) {
+      definitions.define(update_schema_text(kept));
+      kernels.implement(kept.name + ".update", kRunUpdate[i]);
     }
     if (!kept.outs.empty()) {
       definitions.define(out_schema_text(kept));

@@ -33,8 +33,9 @@ def bind_axes(op, fields):
     axes = {}
     for slot in op.init:
         value = fields.get(slot.name)
-        if slot.axis and value is not None:
-            axes.update(zip(slot.axis.split(","), value if slot.kind == "ints" else [value]))
+        name = slot.axis or (slot.name if slot.kind == "int" else None)  # shapes may name it: C/groups
+        if name and value is not None:
+            axes.update(zip(name.split(","), value if slot.kind == "ints" else [value]))
     open_dims = []
     for slot in op.forward + op.weights:
         value = fields.get(slot.name)
@@ -115,7 +116,7 @@ def load():
         for overload in getattr(space, name).overloads():
             target = f"{names}::{name}" + ("" if overload == "default" else f".{overload}")
             fake = fake_of(PLUGIN[name], getattr(getattr(space, name), overload))
-            torch.library.register_fake(target, fake if overload == "default" else lambda *a, **k: None)
+            torch.library.register_fake(target, (lambda *a, **k: None) if overload == "out" else fake)
 
     def forget():
         """Drops all instances. Call it after weights changed in place, and drop CUDA graphs before."""

@@ -24,9 +24,11 @@ def norm(hooks, replace):
                      or (residual is not None and not residual.is_contiguous()))
             if other or x.numel() == 0:
                 return super().forward_cuda(x, residual, post_residual_addition, quant_linear)
-            flat = None if residual is None else residual.view(-1, residual.shape[-1])
-            out = ops.rms_norm(rows_of(x), flat, self.weight.data, eps=self.variance_epsilon).view(x.shape)
-            return out if residual is None else (out, residual)
+            weight, eps = self.weight.data, self.variance_epsilon
+            if residual is None:
+                return ops.rms_norm(rows_of(x), weight, eps=eps).view(x.shape)
+            flat = residual.view(-1, residual.shape[-1])
+            return ops.rms_norm.update(rows_of(x), flat, weight, eps=eps).view(x.shape), residual
 
     hooks.register("sglang.srt.layers.layernorm.RMSNorm", FkRMSNorm, replace)
 

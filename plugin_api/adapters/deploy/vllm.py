@@ -25,7 +25,7 @@ def norms():
 
     @ir.ops.rms_norm.register_impl(about["name"], supports_args=takes)
     def rms_norm(x: Tensor, weight: Tensor | None, epsilon: float, variance_size: int | None = None) -> Tensor:
-        return ops.rms_norm(rows_of(x), None, weight, eps=epsilon).view(x.shape)
+        return ops.rms_norm(rows_of(x), weight, eps=epsilon).view(x.shape)
 
     def takes_sum(x, x_residual, weight, epsilon, variance_size=None):
         return variance_size is None and x_residual.is_contiguous()
@@ -34,7 +34,7 @@ def norms():
     def fused_add_rms_norm(x: Tensor, x_residual: Tensor, weight: Tensor | None, epsilon: float,
                            variance_size: int | None = None) -> tuple[Tensor, Tensor]:
         residual = x_residual.view(-1, x_residual.shape[-1])
-        return ops.rms_norm(rows_of(x), residual, weight, eps=epsilon).view(x.shape), x_residual
+        return ops.rms_norm.update(rows_of(x), residual, weight, eps=epsilon).view(x.shape), x_residual
 
 
 def replace(original, **members):
