@@ -5,3 +5,5 @@ from .ops import ABOUT as about
 from .ops import load
 
 ops, forget = load()
+
+__all__ = ["about", "forget", "ops"]

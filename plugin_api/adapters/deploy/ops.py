@@ -71,10 +71,12 @@ def dtype_of(slot, fields):
 def fake_of(op, overload):
     """The outputs of an op without its values."""
     names = [a.name for a in overload._schema.arguments]
+    # torch leaves out arguments that equal their defaults.
+    defaults = {a.name: a.default_value for a in overload._schema.arguments if a.has_default_value()}
     outs = [s for s in op.forward if s.kind == "tensor" and s.role == "out" and not s.optional]
 
     def fake(*values, **keywords):
-        fields = {**dict(zip(names, values)), **keywords}
+        fields = {**defaults, **dict(zip(names, values)), **keywords}
         axes, made = bind_axes(op, fields), []
         flat = [t for v in fields.values() for t in (v if isinstance(v, (list, tuple)) else [v])]
         device = next(t.device for t in flat if isinstance(t, torch.Tensor))
