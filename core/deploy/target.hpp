@@ -53,7 +53,7 @@ struct DeployTargetRegistration {
                            PackageFiles (*make)(PackagedPlugin&));
 };
 
-// What targets are made of.
+// Parts of targets.
 
 // The files of the Python package: plugin, shim, loader, `about.json`, and the named extra files of
 // plugin_api/adapters/deploy. Paths begin with the package's name.
