@@ -179,6 +179,9 @@ def bad_calls(space, device):
     refused(lambda: space.rms_norm(x, hidden_size=8), "the axis C is 8 in hidden_size and 64 in x")
     refused(lambda: space.rms_norm(x[0]), "it has shape [64], but 2 axes are needed")
     refused(lambda: space.rms_norm(torch.randn(4 * 64 + 1, device=device)[1:].view(4, 64)), "its address is no multiple of 16")
+    refused(lambda: space.rms_norm(x, None, w), "residual: it is None, but this overload needs a tensor")
+    compiled = torch.compile(lambda x, w: space.rms_norm(x, None, w))
+    refused(lambda: compiled(x, w), "residual: it is None, but this overload needs a tensor")
     if device == "cuda":
         refused(lambda: space.rms_norm(x, weight=w.cpu()), "it lies on another device")
 
@@ -221,6 +224,11 @@ def main():
         package.forget()
         package.ops_module.ABOUT["torch"] = "99.0"
         refused(lambda: package.load(), "needs torch 99.0 or later")
+        package.ops_module.ABOUT.update(torch="2.10", plugin="fk_torch_absent.so")
+        refused(lambda: package.ops_module.open_plugin(), "its kernels do not load beside torch")
+        if not torch.version.cuda:
+            package.ops_module.ABOUT.update(device="cuda")
+            refused(lambda: package.load(), "has no CUDA")
     print(f"{tried} cases of {len(ops)} ops on {a.device}, torch {torch.__version__}: {', '.join(ops)}")
 
 

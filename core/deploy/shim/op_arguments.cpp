@@ -169,6 +169,9 @@ void OpCall::take_tensor(const OpSlot& slot, Field& field, Handle handle, bool p
   void* data = nullptr;
   int64_t ndim = 0, *shape = nullptr, *strides = nullptr;
   int32_t type = 0, id = 0;
+  bool defined = false;  // torch takes None for a tensor
+  need(t.aoti_torch_is_defined(handle, &defined), "reading a tensor");
+  if (!defined) fail(slot.name, "it is None, but this overload needs a tensor");
   need(t.aoti_torch_get_dim(handle, &ndim), "reading a tensor");
   if (ndim > 8) fail(slot.name, std::to_string(ndim) + " axes are too many");
   need(t.aoti_torch_get_data_ptr(handle, &data) | t.aoti_torch_get_sizes(handle, &shape) |

@@ -101,7 +101,8 @@ CallStream stream_of(const OpCall& call) {
 
 }  // namespace
 
-InstanceMemory::InstanceMemory(int32_t device_type, int64_t bytes) : device_type_(device_type) {
+InstanceMemory::InstanceMemory(int32_t device_type, int64_t bytes)
+    : device_type_(device_type), bytes_(bytes) {
   const auto size = static_cast<size_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (size == 0) return;
   if (device_type == FK_CPU) {
@@ -177,7 +178,7 @@ OpInstance::OpInstance(OpCall& call, bool round_up, std::shared_ptr<InstanceMemo
   }
   init_frame_ = std::make_unique<FrameStorage>(schema_.slots[0], init_);
   weights_frame_ = std::make_unique<FrameStorage>(schema_.slots[1], weights_);
-  const bool fill = !packed_;
+  const bool fill = !packed_ || packed_->bytes() != need_.packed;
   if (fill) packed_ = std::make_shared<InstanceMemory>(call.device_type, need_.packed);
   persistent_ = std::make_unique<InstanceMemory>(call.device_type, need_.persistent);
   plan_ = std::make_unique<InstanceMemory>(call.device_type, need_.plan);

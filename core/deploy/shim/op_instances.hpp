@@ -23,9 +23,11 @@ class InstanceMemory {
   ~InstanceMemory();
   InstanceMemory(const InstanceMemory&) = delete;
   void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
 
  private:
   int32_t device_type_;
+  int64_t bytes_;
   void* data_ = nullptr;
 };
 

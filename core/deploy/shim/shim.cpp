@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -15,17 +14,17 @@
 namespace fk::shim {
 namespace {
 
-constexpr size_t kMostOps = 256;  // of all packages in one process
+constexpr size_t kMostOps = 256;  // of one package
 using Boxed = void (*)(Value*, uint64_t, uint64_t);
 
-std::deque<OpInstances>& loaded_ops() {
-  static auto* const ops = new std::deque<OpInstances>;  // torch may call until the process ends
-  return *ops;
-}
+// Ops by their numbers, from the first on. They stay: torch may call until the process ends, and on
+// any thread.
+std::array<OpInstances*, kMostOps> loaded_ops{};
+size_t loaded = 0;
 
 template <size_t I, void (OpInstances::*run)(Value*, uint64_t, uint64_t)>
 void boxed(Value* stack, uint64_t inputs, uint64_t outputs) {
-  (loaded_ops()[I].*run)(stack, inputs, outputs);
+  (loaded_ops[I]->*run)(stack, inputs, outputs);
 }
 
 template <void (OpInstances::*run)(Value*, uint64_t, uint64_t), size_t... I>
@@ -93,9 +92,11 @@ std::string load(const char* path, const char* names) {
   for (auto* op = plugin.ops_begin; op != plugin.ops_end; ++op) {
     OpSchema schema = read_schema(**op);
     if (!schema.refused.empty()) continue;
-    const size_t i = loaded_ops().size();
-    if (i >= kMostOps) fail(path, "this process has " + std::to_string(kMostOps) + " ops already");
-    const OpSchema& kept = loaded_ops().emplace_back(std::move(schema)).schema();
+    if (loaded >= kMostOps)
+      fail(path, "a package has at most " + std::to_string(kMostOps) + " ops");
+    const size_t i = loaded++;
+    loaded_ops[i] = new OpInstances(std::move(schema));
+    const OpSchema& kept = loaded_ops[i]->schema();
     if (kept.allocates) {
       definitions.define(schema_text(kept));
       kernels.implement(kept.name, kRun[i]);
@@ -145,7 +146,7 @@ extern "C" __attribute__((visibility("default"))) int fk_torch_load(const char* 
 extern "C" __attribute__((visibility("default"))) int fk_torch_forget(char* text, size_t size) {
   using namespace fk::shim;
   try {
-    for (auto& op : loaded_ops()) op.forget();
+    for (size_t i = 0; i < loaded; ++i) loaded_ops[i]->forget();
     return report("", text, size, 0);
   } catch (const std::exception& error) {
     return report(error.what(), text, size, 1);

@@ -23,6 +23,7 @@ inline constexpr uint64_t kOldestTorch = (2ULL << 56) | (10ULL << 48);
   F(int32_t, torch_library_impl,                                                              \
     (Handle, const char*, void (*)(Value*, uint64_t, uint64_t), uint64_t))                    \
   F(int32_t, aoti_torch_get_data_ptr, (Handle, void**))                                       \
+  F(int32_t, aoti_torch_is_defined, (Handle, bool*))                                          \
   F(int32_t, aoti_torch_get_dim, (Handle, int64_t*))                                          \
   F(int32_t, aoti_torch_get_sizes, (Handle, int64_t**))                                       \
   F(int32_t, aoti_torch_get_strides, (Handle, int64_t**))                                     \

@@ -11,7 +11,6 @@ from . import fk_plugin
 
 HERE = pathlib.Path(__file__).parent
 ABOUT = json.loads((HERE / "about.json").read_text())
-PLUGIN = fk_plugin.Plugin(HERE / ABOUT["plugin"])
 TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
          "i64": torch.int64, "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8,
          "bool": torch.bool, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
@@ -77,6 +76,9 @@ def fake_of(op, overload):
 
     def fake(*values, **keywords):
         fields = {**defaults, **dict(zip(names, values)), **keywords}
+        for slot in op.forward + op.weights:  # torch takes None for a tensor
+            if slot.name in fields and fields[slot.name] is None and slot.name not in defaults and slot.kind == "tensor":
+                raise RuntimeError(f"fk::{op.name}: {slot.name}: it is None, but this overload needs a tensor")
         axes, made = bind_axes(op, fields), []
         flat = [t for v in fields.values() for t in (v if isinstance(v, (list, tuple)) else [v])]
         device = next(t.device for t in flat if isinstance(t, torch.Tensor))
@@ -93,6 +95,25 @@ def version_of(text):
     return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in text.split(".")[:2])
 
 
+def check_torch():
+    name, least, this = ABOUT["name"], ABOUT["torch"], torch.__version__
+    if version_of(this) < version_of(least):
+        raise ImportError(f"{name} needs torch {least} or later; this is {this}")
+    if ABOUT["device"] == "cuda" and not torch.version.cuda:
+        raise ImportError(f"{name} has kernels for CUDA; this torch {this} has no CUDA")
+
+
+def open_plugin():
+    check_torch()
+    try:
+        return fk_plugin.Plugin(HERE / ABOUT["plugin"])
+    except OSError as error:  # a library that another torch brings
+        raise ImportError(f"{ABOUT['name']}: its kernels do not load beside torch {torch.__version__}: {error}") from None
+
+
+PLUGIN = open_plugin()
+
+
 def checked(status, text):
     if status:
         raise ImportError(f"{ABOUT['name']}: {text.value.decode(errors='replace')}")
@@ -101,11 +122,8 @@ def checked(status, text):
 
 def load():
     """Defines the ops. Returns their namespace, and the function that forgets instances."""
-    names, least = ABOUT["namespace"], ABOUT["torch"]
-    if version_of(torch.__version__) < version_of(least):
-        raise ImportError(f"{ABOUT['name']} needs torch {least} or later; this is {torch.__version__}")
-    if ABOUT["device"] == "cuda" and not torch.version.cuda:
-        raise ImportError(f"{ABOUT['name']} has kernels for CUDA; this torch {torch.__version__} has no CUDA")
+    check_torch()
+    names = ABOUT["namespace"]
     for name in ABOUT["ops"]:
         if hasattr(getattr(torch.ops, names), name):
             raise ImportError(f"{ABOUT['name']}: torch.ops.{names}.{name} exists already, from another package; "
