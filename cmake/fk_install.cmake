@@ -11,6 +11,7 @@ install(DIRECTORY registry scenarios plugin_api/template plugin_api/adapters DES
 # Where core/base/paths.cpp looks, whatever the distribution's library folder is.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/plugins/ DESTINATION lib/fk-host/plugins
         FILES_MATCHING PATTERN "*.so" PATTERN "missing.txt")
+install(TARGETS fk_torch LIBRARY DESTINATION lib/fk-host/shim)
 install(TARGETS fk-host fk-header DESTINATION ${CMAKE_INSTALL_BINDIR})
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/fk_plugin-config.cmake.in ${PROJECT_BINARY_DIR}/fk_plugin-config.cmake

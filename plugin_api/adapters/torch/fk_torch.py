@@ -96,8 +96,9 @@ class Op(torch.nn.Module):
                 dtype = known[slot.dtype[0]].dtype
             elif len(slot.dtype) == 1:
                 dtype = TYPES[slot.dtype[0]]
-            else:  # several are allowed: that of the first floating input
-                dtype = next(t.dtype for t in fields.values() if isinstance(t, torch.Tensor) and t.is_floating_point())
+            else:  # several are allowed: that of the first floating input, or of a weight
+                dtype = next(t.dtype for t in [*fields.values(), *self.weights.values()]
+                             if isinstance(t, torch.Tensor) and t.is_floating_point())
             made[slot.name] = torch.empty(shape, dtype=dtype, device=device)
         return made
 
