@@ -3,7 +3,7 @@
 //
 // work: broken
 //
-// Stopped by: memory that create() and prepare() take beside what was asked for is looked at from
+// Stopped by: memory that create() and prepare() take beyond their request is looked at from
 // outside; patience, where memory comes slowly
 //
 // verdict: memory hang
