@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The report of a run as JSON (fk-host.run/2).
 #include <cmath>
 #include <nlohmann/json.hpp>
 
