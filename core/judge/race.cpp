@@ -236,8 +236,8 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   if (request_.device == "cpu") {
     row.ratio = penalised;
   } else if (!penalty.empty()) {
-    // GPU calls are short beside the spread of wake-up times. So a penalty lowers the interval and
-    // leaves the ratio.
+    // GPU calls are short compared with the spread of wake-up times. So a penalty lowers the
+    // interval and leaves the ratio.
     row.ratio.low = penalised.low;
     row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
   }
