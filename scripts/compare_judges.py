@@ -20,7 +20,7 @@ parser.add_argument("--json", type=pathlib.Path)
 options = parser.parse_args()
 build = options.build.resolve()
 RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
-GAIN = RIGHT[:4]  # who does the work, and is told to be slow, has gained nothing
+GAIN = RIGHT[:4]  # who does the work, and is judged slower, has gained nothing
 
 
 def timed(command, folder, env=None):

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The time: seconds for measurements and deadlines, and text for reports.
 #pragma once
 #include <string>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two ways to give up. Bad input (a file, an argument, a plugin's claim) is an `Error`: one
-// sentence with where, what and, if known, the remedy. A broken invariant of the host is FK_CHECK,
-// which aborts: later output of the host could not be trusted.
+// Three ways to give up. Bad input (a file, an argument, a plugin's claim) is an `Error`: one
+// sentence with where, what and, if known, the remedy. A service that the machine refuses is a
+// `HostError`. A broken invariant of the host is FK_CHECK, which aborts: later output of the host
+// could not be trusted.
 
 #pragma once
 

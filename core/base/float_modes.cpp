@@ -12,7 +12,7 @@ namespace {
 
 uint64_t control_bits() {
 #if defined(__x86_64__)
-  return _mm_getcsr() & 0xffc0u;
+  return _mm_getcsr() & 0xffc0u;  // without the six exception flags
 #elif defined(__aarch64__)
   return __builtin_aarch64_get_fpcr64();
 #else

@@ -72,7 +72,7 @@ class CaseFrames {
   }
   // A hash of the outputs, to tell them apart; empty if some bytes of their memory are no output.
   std::optional<uint64_t> written_print() const;
-  // Calls `visit` with address and size of the views, which frames point to beside tensors.
+  // Calls `visit` with address and size of the views, which frames point to besides tensors.
   template <class Visit>
   void for_views(const Visit& visit) const {
     for (const fk_in& one : views_) visit(&one, sizeof one);

@@ -89,8 +89,8 @@ void keep_range(const Tensor& before, Tensor& moved) {
 }
 
 // Magnitude of the scores that a field is added to or weighed with; 0: none. These are scores up to
-// 1 with a bias, by which the op chooses; and capped scores, beside which a sink stands. They
-// saturate, so moved inputs may not move them, but they are rounded. A capped score is rounded
+// 1 with a bias, by which the op chooses; and capped scores, which share a softmax with a sink.
+// They saturate, so moved inputs may not move them, but they are rounded. A capped score is rounded
 // twice: as a tanh and as its product.
 double added_to(const ResolvedCase& resolved, const CaseField& field) {
   const Contract& contract = *resolved.contract;

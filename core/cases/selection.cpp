@@ -25,7 +25,8 @@ const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
   return nullptr;
 }
 
-// True if two logits of a row have equal scores in float32, because both are next to 0, or to 1.
+// True if float32 gives two logits of a row equal scores, because both scores are next to 0 or
+// to 1.
 bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, int64_t width,
                int64_t a, int64_t b) {
   double scores[2] = {};
@@ -47,7 +48,7 @@ bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, in
   return std::max(scores[0], scores[1]) <= negligible(DType::f32);
 }
 
-// Largest difference of a score, if it is an output, between two sides.
+// The largest error that scores may have if they are an output.
 double output_error(const ResolvedCase& r, const CaseField& scores, const Tensor& table) {
   const ErrorModel model = error_model(r, scores);
   const double spread = compare(table, table).spread;
@@ -57,6 +58,7 @@ double output_error(const ResolvedCase& r, const CaseField& scores, const Tensor
                   model.hard * std::max(largest, spread));
 }
 
+// Moves numbers within 0 and 1. Those below 1 stay below 1, as uniform numbers are.
 Tensor moved(const Tensor& t, double by) {
   Tensor out = t;
   for (int64_t i = 0; i < t.numel(); ++i)
@@ -64,7 +66,7 @@ Tensor moved(const Tensor& t, double by) {
   return out;
 }
 
-// Accepts drawn tokens if `got` is no further from the reference than the moved inputs' tokens are.
+// Accepts a token that lies between the reference's tokens for `uniform` and `top_p` moved by `by`.
 void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table, int64_t width,
                  double by, const CaseValues& values, const AskReference& ask,
                  std::vector<uint8_t>& out) {
@@ -130,7 +132,8 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
   const double error = computed ? output_error(r, *scores, table) : 0;
   const int64_t columns = got.shape.size() > 1 ? got.shape[1] : 1, width = scores->shape[1];
   const std::string scoring = scoring_of(r);
-  // An added bias tells apart scores that are equal, or nearly so.
+  // With weights, such as a bias on the scores, equal scores of the table prove nothing. Then no
+  // other choice is accepted.
   const bool biased = std::any_of(r.fields.begin(), r.fields.end(), [](const CaseField& f) {
     return f.present && f.slot->section == SectionId::weights;
   });
@@ -141,8 +144,8 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
       count += got.at(k) == static_cast<double>(id);
     return count;
   };
-  // Among equal scores lower indices must come first, if the reference chooses them: the op cannot
-  // take those of an excluded group.
+  // Among equal scores the lower index must come first. Indices that the reference does not choose
+  // do not count: they may belong to an excluded group.
   const auto in_order = [&](int64_t i, int64_t id, double score) {
     for (int64_t k = i / columns * columns; k < (i / columns + 1) * columns; ++k) {
       const auto e = static_cast<int64_t>(want.at(k));
@@ -158,7 +161,8 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     open = true;
     if (a < 0 || a >= width || b < 0 || b >= width) continue;
     const double x = table.at(i / columns * width + a), y = table.at(i / columns * width + b);
-    // Different scores that a softmax in float32 cannot tell apart; equal scores have an order.
+    // Accepts scores that differ by rounding. Equal scores of an input have an order: the lower
+    // index comes first.
     const bool masked = std::isinf(x) || std::isinf(y);  // infinities have no rounding
     const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
     const double near = std::max(2 * error, rounding);
@@ -168,9 +172,8 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     if (!out[equal] && !scoring.empty() && x != y)
       out[equal] = saturated(scoring, table, i / columns, width, a, b);
   }
-  // The error of a sum of probabilities is at most the logits' error over the temperature.
-  // Temperatures of cases are at least a half, and errors of both signs add up to half of the
-  // largest.
+  // Logits' errors of both signs change a sum of probabilities by at most error / temperature / 2.
+  // Temperatures of cases are at least 0.5, so this is at most `error`.
   const double by = 2 * epsilon(DType::f32) * std::sqrt(static_cast<double>(width)) + error;
   if (open && columns == 1 && r.find("uniform"))
     allow_draws(chosen, got, table, width, by, values, ask, out);

@@ -149,8 +149,8 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
     // show.
     if (working != DType::f32) m.of_value = std::max(m.of_value, 2 * inside_eps);
   }
-  // A mean under a softmax moves like its values. Its scores also move its weights: beside values
-  // with a large mean this is little, but more than rounding of the mean.
+  // A mean under a softmax moves like its values. Its scores also move its weights: compared
+  // with values of a large mean this is little, but more than rounding of the mean.
   if (weighs) m.usual = 1;
   // A class below float32 is far off; equal terms are rounded equally. The room for a softmax's
   // worst element must not be used by all elements.

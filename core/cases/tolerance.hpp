@@ -73,8 +73,8 @@ struct ErrorModel {
   double usual_rms = 0;    // the same for all inputs and weights of a layer, if larger
   bool alone = false;      // sums of few terms, where single sums may cancel: an element's
                            // own noise counts if it exceeds its block's
-  bool fine = false;       // a float32 output beside 16 bits, which need not hold its values
-  double coarse = 0;       // error of an element if intermediates are rounded to f8e4m3
+  bool fine = false;  // a float32 output of 16-bit inputs, whose dtype need not hold its values
+  double coarse = 0;  // error of an element if intermediates are rounded to f8e4m3
   std::string text;   // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
 

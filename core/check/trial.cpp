@@ -55,7 +55,7 @@ class Trial {
         return error.what_text().find(words) != std::string::npos;
       };
       row_.status = CheckStatus::violation;
-      row_.rule = says("prepare:")               ? "prepare"
+      row_.rule = says("prepare:")               ? "prepare"  // the words tell which call failed
                   : says("failed on the device") ? "forward"
                                                  : "create";
       row_.text = error.what();
@@ -101,7 +101,7 @@ class Trial {
       compare(results(execution, frames, Poison::ones, Poison::ones, ignored));
       return;
     }
-    // A part of a collective's rows is no call of its own, and two of its calls must not overlap.
+    // False for an op of several ranks: its calls have all rows, and must not overlap.
     const bool alone = provider_.contract->comm() == nullptr;
     const bool conformance =
         options_.conformance && source_.size == "smoke" && variant_.name == Variant().name;
@@ -152,8 +152,8 @@ class Trial {
     return support;
   }
 
-  // Calls one instance on outputs with different poison, and an equal instance. Outputs must be
-  // written each time, and be equal if that is claimed.
+  // Calls one instance on outputs with two different poisons, and then equal instances. Outputs
+  // must be written each time, and be equal if that is claimed.
   CaseValues call(const CaseFrames& max, CaseFrames& frames, const fk_need& need, int shift,
                   Poison scratch) {
     const ProcessState before = ProcessState::now();
@@ -280,8 +280,8 @@ class Trial {
     }
   }
 
-  // Claim: a row's bits do not depend on other rows. The first row or request alone, and the first
-  // half of them, must have the bits that they have in the whole batch.
+  // Claim: a row's bits do not depend on other rows. The first row or request alone has the bits of
+  // the whole batch. So have the first rows in the largest number of 2, 4, 8 ... below all.
   void check_batch(const CaseFrames& max, const fk_need& need, const Layout& layout,
                    const CaseValues& whole) {
     for (const bool half : {false, true}) {

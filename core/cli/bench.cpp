@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host bench [OP]: values and times of all providers beside the first, with a process per op.
+// fk-host bench [OP]: values, and times against the first provider, with a process per op.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -215,8 +215,8 @@ std::vector<CaseFinding> case_look(const CaseLook& a, const TaskServices& servic
 }
 FK_TASK(case_look);
 
-// Seconds that the device takes for a tiny piece of work beside other processes. A process keeps
-// the device for a while, so there is a pause between two measurements.
+// Seconds that the device takes for a tiny piece of work while other processes use it. A process
+// keeps the device for a while, so there is a pause between two measurements.
 double idle_wait_s(Device& device) {
   constexpr int64_t kLittle = int64_t{1} << 16;
   constexpr auto kMeanwhile = std::chrono::milliseconds(1);

@@ -84,7 +84,7 @@ class Device {
   // Work captured from now on belongs to this op. end_capture() throws Error with the op's name if
   // the work contains something forbidden (graph_audit.hpp). With `own_memory_only` it may touch
   // only device memory that the host allocated or opened here. It may have at most `side_streams`
-  // branches beside the main one.
+  // branches in addition to the main one.
   virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/,
                             int64_t /*side_streams*/ = kAnyStreams) {}
   // In a capture: later work starts only after all earlier work has ended, even if a kernel asks

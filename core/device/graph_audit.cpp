@@ -57,8 +57,8 @@ bool is_work(GraphNodeKind kind) {
          kind == GraphNodeKind::fill;
 }
 
-// Direct and indirect waits: before[i][j] is true if node first + i waits for node first + j. The
-// nodes may be in any order, because a driver promises none.
+// Direct and indirect waits. before[i][j] is true if node j comes before node i: i waits for j,
+// both counted from `first`. The nodes may be in any order, because a driver promises none.
 std::vector<std::vector<bool>> waits(const std::vector<GraphNode>& nodes, size_t first,
                                      size_t end) {
   const size_t count = end - first;
@@ -92,15 +92,16 @@ std::vector<std::vector<bool>> waits(const std::vector<GraphNode>& nodes, size_t
 
 }  // namespace
 
-// The least number of chains of nodes in which each node waits for the previous one (Dilworth): all
-// nodes, less the largest matching of neighbours in chains.
+// By Dilworth's theorem the width is the least number of chains that hold all nodes. In a chain
+// each node waits for the previous one. The number is that of the nodes without a previous one,
+// after as many nodes as possible have one (a largest matching).
 size_t graph_width(const std::vector<GraphNode>& nodes, size_t first, size_t end) {
   const auto before = waits(nodes, first, end);
   const size_t count = end - first, nobody = count;
   std::vector<size_t> next_of(count, nobody);  // the node that follows in its chain
   std::vector<bool> asked;
   const std::function<bool(size_t)> find = [&](size_t node) {
-    for (size_t back = count; back-- > 0;) {  // the nearest first: mostly right
+    for (size_t back = count; back-- > 0;) {  // the nearest first: it mostly fits
       if (!before[node][back] || !is_work(nodes[first + back].kind) || asked[back]) continue;
       asked[back] = true;
       if (next_of[back] != nobody && !find(next_of[back])) continue;

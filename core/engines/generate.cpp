@@ -52,8 +52,8 @@ int64_t decode_batch(int64_t count) {
 
 namespace {
 
-// The axes and inputs of one phase. Inputs that a phase lacks go to an unread buffer: `rows` when
-// each token is sampled from, pages when there are none.
+// The axes and inputs of one phase. If a phase lacks an input, the values go to an unread buffer. A
+// phase lacks `rows` when it samples from each token, and page tables when it has no pages.
 class PhaseInputs {
  public:
   PhaseInputs(Program& program, const GenerateSetup& setup)
@@ -121,7 +121,8 @@ class PhaseInputs {
   }
 
  private:
-  // An input. With `count`, the phase may lack it; then a buffer of `count` elements.
+  // Returns an input. With `count`, the phase may lack it: this returns an unread buffer of `count`
+  // elements then.
   template <class T>
   T* at(const char* name, int64_t count = 0) {
     void* data = program_.input(name);
@@ -168,14 +169,14 @@ class PhaseInputs {
   Program& program_;
   int64_t page_size_, source_, width_max_ = 1, batch_max_ = 1;
   bool pads_ = false;      // a request's state is in pages only
-  std::vector<int> axes_;  // T, B, Q, W
+  std::vector<int> axes_;  // T tokens, B requests, Q rows of logits, W pages of a request
   int64_t *ids_, *positions_, *slots_;
   int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *source_lens_, *rows_, *top_k_;
   float *temperature_, *top_p_, *uniform_;
   std::deque<std::vector<int64_t>> unread_;
 };
 
-// The phase that fills a request's states before its prompt.
+// The encoder, a phase that fills a request's states once, before the prefill of its prompt.
 class EncoderPhase {
  public:
   EncoderPhase(Program& program, const GenerateSetup& setup)
@@ -225,8 +226,8 @@ class EncoderPhase {
 
 // Serves requests step by step. If decode can run ahead, a step of the same requests is enqueued
 // before the last tokens are known. Tokens go from output to input on the device, and the host
-// reads them while the device computes. Until then a sequence has 0 for such a token. A request
-// that ended with an unread token is computed once more; that result is dropped.
+// reads them while the device computes. Until then a sequence has 0 for such a token. A request may
+// end while its next step is enqueued already; the result of that step is dropped.
 class Generator {
  public:
   Generator(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup)

@@ -32,6 +32,7 @@ struct Part {
   std::string where;
 };
 
+// Replaces a part by the view of it, in f32: a cut along one axis, with axes in another order.
 void look_at(const PartView& view, Part& part) {
   const auto rank = view.shape.size();
   const auto axis = static_cast<size_t>(view.axis);
@@ -93,7 +94,7 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
   const int64_t row = shape.empty() ? 1 : numel(shape) / std::max<int64_t>(shape[0], 1);
   const int64_t total = first_axis(shape);
   for (const auto& name : names) {
-    if (name.empty()) {
+    if (name.empty()) {  // zeros in the rows that the other names leave
       const int64_t left = total - rows_of(spec, names, checkpoint);
       if (left < 0 || rows + left > total)
         fail("weight " + spec.name, "no rows are left for zeros");
@@ -125,14 +126,15 @@ double stddev_of(const WeightSpec& spec) {
   return spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));
 }
 
-// True when a weight has only random numbers, or pieces of a random weight.
+// True when all of a weight is random floats from the seed, which a device can make.
 bool is_normal(const WeightSpec& spec, const Checkpoint* checkpoint) {
   return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype);
 }
 
 int64_t bytes_of(const WeightSpec& spec) { return numel(spec.local_shape()) * bytes(spec.dtype); }
 
-// Cuts pieces along one axis out of a dense tensor; `row` is the bytes behind that axis.
+// Cuts pieces along one axis out of a dense tensor. `width`: bytes of an element. `row`: bytes of
+// one index of that axis. A piece has zeros from its `end` on.
 std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
                                const std::vector<int64_t>& shape, const WeightCut& cut,
                                int64_t width) {
@@ -166,7 +168,7 @@ void cut_out(Device& device, const std::byte* whole, const std::vector<int64_t>&
   for (const auto& piece : cut.pieces) {
     FK_CHECK(piece.start >= 0 && piece.end <= shape[axis], "a piece of the whole weight");
     const int64_t there = std::clamp<int64_t>(piece.end - piece.start, 0, piece.length);
-    // One call for all rows: a mixture has a million of them.
+    // One call for all rows: a model with many experts has a million of them.
     device.copy_rows(to, kept * row, whole + piece.start * row, shape[axis] * row, there * row,
                      outer);
     for (int64_t o = 0; o < outer && there < piece.length; ++o)
@@ -175,8 +177,9 @@ void cut_out(Device& device, const std::byte* whole, const std::vector<int64_t>&
   }
 }
 
-// Makes random numbers on the device. If this rank has pieces of a weight, the whole weight is made
-// `beside` it first. False when the device cannot make them, or when pieces are along several axes.
+// Makes random numbers on the device. If this rank has only pieces of a weight, the whole weight is
+// made in the memory `beside`, and cut. False when the device cannot make them, or when pieces are
+// along several axes.
 bool fill_on_device(const WeightSpec& spec, uint64_t seed, Device& device, DeviceMemory& beside,
                     std::byte* into) {
   const auto fill = [&](std::byte* to) {
@@ -300,7 +303,7 @@ class DeviceWeights final : public WeightSource {
 class ReadAhead {
  public:
   using Memory = std::vector<std::byte>;
-  // Other threads call `make`. next() throws its Error.
+  // Other threads call `make`. If it throws an Error, next() throws this Error.
   ReadAhead(std::vector<const WeightSpec*> wanted, int at_once,
             std::function<Memory(const WeightSpec&)> make)
       : wanted_(std::move(wanted)),

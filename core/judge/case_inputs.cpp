@@ -21,8 +21,8 @@ constexpr size_t kKept = 3;  // one of this number of contents is held back
 constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
 constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
 
-// True for the ordinary contents of a version: the first two, then every second one beside
-// families.
+// True for the ordinary contents of a version: the first two, then every second one; the
+// others belong to families.
 bool is_usual(size_t at) { return at < 2 || (at > 3 && at % 2 == 0); }
 
 }  // namespace
@@ -217,7 +217,8 @@ void OracleServer::keep(Pools made) {
   versions_ = static_cast<int>(made.size());
   for (const auto& buffers : buffers_) buffers->keep_versions(made.size());
   for (auto& pool : made) {
-    // The case run calls the last third once, beside ordinary contents of earlier calls.
+    // The case run calls the last third once, and ordinary contents of earlier calls for
+    // comparison.
     size_t last = each;
     for (size_t i = each; i-- > 1 && each - last < each / kKept;)
       if (pool[i].family == Family::ordinary)

@@ -336,7 +336,7 @@ class Judge {
     phase(kClosing);
   }
 
-  // Races beside the best baseline; after its failure, beside the next. False: there is none.
+  // Races against the best baseline; after its failure, against the next. False: there is none.
   bool race(CaseRun& case_run, CaseVerdict& row) {
     for (std::string failures;;) {
       CandidateClient* const baseline = baseline_of(case_run, row);

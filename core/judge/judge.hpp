@@ -41,11 +41,11 @@ struct JudgeOptions {
   std::vector<std::string> cases;     // empty: all of that size
   std::vector<std::string> families;  // empty: all that fit
   std::string captured;               // folder of recorded cases; empty: the contracts' cases
-  // For ops with expert ids: a routing of this skew beside the uniform one. 0: the cases' own
+  // For ops with expert ids: a routing of this skew and the uniform one. 0: the cases' own
   // routing.
   double skew = 0;
-  // Variants and dtypes beside the cases as written; "all" means every one. They are judged by
-  // values. The time is that of the first row of a case that is taken.
+  // Variants and dtypes in addition to the cases as written; "all" means every one. They are judged
+  // by values. The time is that of the first row of a case that is taken.
   std::vector<std::string> variants, dtypes;
   double seconds = 1;  // for timing per case, about; 0: correctness only
   int threads = 2;     // threads that a CPU provider may use

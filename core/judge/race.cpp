@@ -16,10 +16,13 @@ namespace fk {
 
 namespace {
 
-constexpr double kSecondLookSeconds = 0.5;
-constexpr double kMoreCodeOnDevice = 1e-6;  // code that is loaded at its first call
+constexpr double kSecondLookSeconds = 0.5;  // a second race has at least this time
+// Calls alone in their sample may take this much longer: a device loads code at its first call.
+constexpr double kMoreCodeOnDevice = 1e-6;
+// A second race's samples are longer by their time for each kWakeShort of wake-up, up to so often.
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
-constexpr int kWakeSamples = 9;
+constexpr int kWakeSamples = 9;  // requests that measure the wake-up time
+// Calls of a device in a first sample, which decides the numbers of calls; corrections of these.
 constexpr int kCallsOfALook = 8, kCountsAgain = 2;
 constexpr int kRedoneMost = 200;  // blocks in which a GPU was slowed down
 // When ranks share cores or GPUs, times are the scheduler's. This number of blocks gives an
@@ -33,7 +36,7 @@ int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 void CaseRun::race(CandidateClient& baseline) {
   flush_ = true;
   watch_ = GpuTelemetry::of(request_.device);
-  ordinary_.assign(static_cast<size_t>(versions_), {});  // its first content
+  ordinary_.assign(static_cast<size_t>(versions_), {});  // contents of ordinary inputs, by version
   for (int i = 0; i < seen_; ++i)
     if (families_[static_cast<size_t>(i)] == "ordinary")
       ordinary_[static_cast<size_t>(i % versions_)].push_back(i);
@@ -43,7 +46,8 @@ void CaseRun::race(CandidateClient& baseline) {
     for (int half = 0; half < 2; ++half) {
       renew_contents();
       RaceContender mine(*this, candidate_, 1), theirs(*this, baseline, 1);
-      // In a longer sample the believed wake-up time is a smaller share.
+      // The second race has longer samples. So the wake-up time, which is taken on trust, is a
+      // smaller share.
       const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
       const double batch = kBatchSeconds * std::clamp(1 + wake / kWakeShort, 1.0, kBatchesMost);
       set_calls(mine, theirs, batch);
@@ -62,8 +66,9 @@ void CaseRun::race(CandidateClient& baseline) {
         counted = counts_are_good(mine, theirs, result);
       }
       fresh_rounds(mine, theirs);
-      // A candidate that is slower by its own clock gains nothing by an omission. A process of many
-      // threads, for example, wakes up late. Times that are not compared gain nothing either.
+      // A candidate that is slower by its own clock gains nothing by hidden work. Without this
+      // rule, a process of many threads, which wakes up late, would look like cheating. Times that
+      // are not compared gain nothing either.
       const bool gains = result.ratio(1, 0).speed != Speed::slower && why_not_compared().empty();
       if (gains) late_rounds(mine, theirs);
       if (gains && result.ratio(1, 0).speed == Speed::faster) alone_rounds(mine, theirs);
@@ -120,7 +125,8 @@ int CaseRun::calls_of_ranks(int most) {
 
 bool CaseRun::samples_as_long() const { return request_.device != "cpu" && request_.ranks == 1; }
 
-// One dealt set stays without a call, to detect work ahead.
+// Decides the numbers of calls in a sample. One set of buffers gets contents and no call, to detect
+// work ahead.
 void CaseRun::set_calls(RaceContender& mine, RaceContender& theirs, double seconds) {
   const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is never late
   // With few calls, launches are a larger share of a device's time.
@@ -208,6 +214,7 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   const double beside = theirs.beside_s();
   row.candidate.clock_s = mine.wall_s(beside);
   row.baseline.clock_s = theirs.wall_s(beside);
+  // The samples of the race may be warm. The ratio with cold memory counts if it is surely lower.
   const bool warm = cold && cold->blocks > 1 && cold->high < row.ratio.low;
   if (warm) row.ratio = *cold;
   // A speedup must also hold with cold memory.
@@ -220,8 +227,8 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   if (request_.device == "cpu") {
     row.ratio = penalised;
   } else if (!penalty.empty()) {
-    // GPU calls are short beside the spread of wake-up times. So a penalty lowers the interval and
-    // leaves the ratio.
+    // GPU calls are short compared with the spread of wake-up times. So a penalty lowers the
+    // interval and leaves the ratio.
     row.ratio.low = penalised.low;
     row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
   }
@@ -286,7 +293,7 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   }
 }
 
-// When ranks wait for a core or a GPU, the time is the scheduler's.
+// The reason why times mean nothing: recorded inputs, or ranks that share cores or GPUs.
 std::string CaseRun::why_not_compared() const {
   if (known_)
     return "all inputs of its calls are recorded, so the candidate could remember answers";

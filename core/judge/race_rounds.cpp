@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds beside the race: calls on new contents, late calls, calls alone, and calls with warm or
-// cold memory. timing_penalty.hpp draws conclusions from them.
+// Rounds in addition to the race: calls on new contents, late calls, calls alone, and calls with
+// warm or cold memory. timing_penalty.hpp draws conclusions from them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -20,7 +20,7 @@ struct ClockSamples {
 // candidate could choose its samples.
 double counted_s(double claim_s);
 
-// A request's time beside its calls (messages, wake-up) must be equal for both sides. Returns
+// A request's time outside of its calls (messages, wake-up) must be equal for both sides. Returns
 // evidence of a slow clock of the candidate, or empty. Evidence: the difference of its clocks
 // exceeds the baseline's by more than the baseline's scatter and 5 % of the calls' time. `wake_s`:
 // extra seconds of the candidate's process for a request without calls; many threads take longer
@@ -113,7 +113,7 @@ bool penalise_one_set(Ratio& ratio, double call_s);
 //   - the controller's clock beyond the claim, less the baseline's difference;
 //   - work of its threads between the contents and a call;
 //   - the extra time of its calls with cold caches, beyond the baseline's;
-//   - the extra time of unseen contents, beside others and beside the race.
+//   - the extra time of unseen contents, compared with others and with the race.
 // Claims may be wrong in some samples only, and the usual figures do not show that. So samples by
 // the controller's clock, less messages_s(), count where they contradict the claims. `ratio`
 // becomes the penalised one where the answer changes, or where the penalty exceeds 5 %. Returns the

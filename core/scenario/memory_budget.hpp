@@ -9,8 +9,8 @@
 
 namespace fk {
 
-// Memory beside weights and states. A process has a context and code. A session has its arena,
-// packed weights and captured graphs: at real sizes less than 1.5 GiB here.
+// Memory in addition to weights and states. A process has a context and code. A session has its
+// arena, packed weights and captured graphs: at real sizes less than 1.5 GiB here.
 inline constexpr int64_t kProcessBytes = int64_t{2} << 30;
 inline constexpr int64_t kSessionBytes = int64_t{2} << 30;
 

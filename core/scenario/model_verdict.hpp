@@ -42,10 +42,10 @@ struct ErrorLimits {
   int64_t rerouted = 0;
   double best5 = 0;  // 0: not tested
 };
-// Limits of a baseline, with `limit` as for `verify`, and limits of a candidate beside it. `coarse`
-// is coarse_limit(). In float32 few inputs round to another f8 number. But such an input changes
-// its token, and all later ones of its request, as much as in 16 bits. So `coarse` limits the
-// errors of all rows, and the usual limit holds for the best rows.
+// Limits of a baseline, with `limit` as for `verify`, and limits of a candidate compared with it.
+// `coarse` is coarse_limit(). In float32 few inputs round to another f8 number. But such an input
+// changes its token, and all later ones of its request, as much as in 16 bits. So `coarse` limits
+// the errors of all rows, and the usual limit holds for the best rows.
 ErrorLimits baseline_limits(const ErrorNumbers& baseline, double limit, double coarse, DType dtype);
 ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers,
                          double coarse = 0);

@@ -32,7 +32,7 @@ class RunMemoryBudget {
   };
   Oracle oracle(const DeviceMemoryBudget& whole, const DeviceMemoryBudget& rank) const;
 
-  // Bytes beside the weights for `sides` sides (1; 2 with a candidate) with all wanted pages.
+  // Bytes without the weights for `sides` sides (1; 2 with a candidate) with all wanted pages.
   int64_t wanted_bytes(int sides) const;
   struct Pages {
     int64_t pages = 0;  // the limits' if they fit, or if there are no pages

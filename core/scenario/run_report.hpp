@@ -43,7 +43,7 @@ struct WorkloadRow {
 struct SideReport {
   // Marks a workload that failed, or had wrong answers.
   void reject(WorkloadRow& row, bool violation = false);
-  // Keeps the baseline's figures beside the first candidate that finished the workload.
+  // Keeps the baseline's figures of the rounds with the first candidate that finished the workload.
   void keep(const WorkloadRow& row);
 
   std::string name, version, path;

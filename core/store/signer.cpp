@@ -43,7 +43,7 @@ const unsigned char* unsigned_data(std::string_view bytes) {
 }
 
 // Skips the library's configuration file, which costs time and could swap the algorithm. Skips
-// tables of algorithms and errors too: filling them would take most of the time of a stored answer.
+// tables of algorithms and errors too: they take longer than the rest of a stored answer.
 void start_library() {
   constexpr uint64_t kBare = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                              OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS;
@@ -98,6 +98,7 @@ std::string hex_of(std::string_view bytes) {
   const fs::path fresh =
       file.string() + "." + std::to_string(::getpid()) + "." + hex_of(bytes).substr(0, 8) + ".new";
   std::string why = write_private(fresh, hex_of(bytes) + "\n");
+  // EEXIST: another process has made the key first, and its key counts.
   if (why.empty() && ::link(fresh.c_str(), file.c_str()) != 0 && errno != EEXIST)
     why = errno_text();
   ::unlink(fresh.c_str());

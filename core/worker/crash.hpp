@@ -31,7 +31,7 @@ void name_page(const void* page, const std::string& what);
 // The same for a write to read-only memory of `bytes` from `begin` on.
 inline constexpr const char* kInInput = ", a write to the input ";
 void name_input(const void* begin, int64_t bytes, const std::string& what);
-// For faults near null, at a garbage pointer and beside the stack pointer, and for abort() when no
+// For faults near null, at a garbage pointer and near the stack pointer, and for abort() when no
 // further thread can start.
 inline constexpr const char* kNull = ", of a null pointer";
 inline constexpr const char* kNoAddress = " at an invalid (non-canonical) address";

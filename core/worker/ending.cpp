@@ -24,7 +24,7 @@ constexpr const char* kSilent =
     "the place is unknown: perhaps a thread of the plugin has used up its stack";
 constexpr const char* kSelf = "Remove the sender: a timer, raise() or kill().";
 
-// Limits and their signs: RLIMIT_FSIZE sends SIGXFSZ, RLIMIT_STACK causes a SIGSEGV beside the
+// Limits and their signs: RLIMIT_FSIZE sends SIGXFSZ, RLIMIT_STACK causes a SIGSEGV near the
 // stack pointer, RLIMIT_DATA makes allocations fail, RLIMIT_NPROC keeps threads from starting. The
 // host sets no limit of CPU time; SIGXCPU comes from the user's own limit.
 constexpr std::array kEndings = {

@@ -15,7 +15,7 @@ from seen_on import seen_on
 say = threading.Lock()
 
 
-# Right answers, whatever their speed; an attack that is told to be slow has gained nothing.
+# Right answers, whatever their speed; an attack that is judged slower has gained nothing.
 RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
 STOPPED = ("cheating", "impossible", "illegal_access", "crashed", "hang", "memory", "violation", "wrong", "nondeterministic", "graph_unsafe")
 # How an attack may end that does not say it. What never ran, or has nothing to be compared with, has tried nothing.
@@ -158,7 +158,7 @@ def redraw(page, found, score):
     text, done = page.read_text(), found["rows"]
     markers = ("<!-- cpu: suite.py --markdown -->\n", "<!-- gpu: suite.py --markdown -->\n")
     cell = lambda words: str(words).replace("|", "\\|")
-    told = lambda i: "told to be slow: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
+    told = lambda i: "judged slower: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
     verdict = lambda i: f"**off target**: {told(i)}" if "OFF TARGET" in i["bad"] else told(i)
     device = next(i["device"] for i in done if "device" in i)
     driver = f", driver {found['driver']}" if found["driver"] and found["driver"] not in device else ""

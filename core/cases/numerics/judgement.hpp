@@ -41,9 +41,9 @@ struct Judgement {
 
 // `got` has the output's dtype, `want` float32 or the output's dtype. `noise`: absolute, per block
 // of blocks_of(want.shape); empty: unknown. `before`: initial content of an inout field; rightly
-// unchanged values say nothing about precision. `floors`: per block, always allowed beside the
-// model's floor. `moves`: noise of each element, if the model is `alone`. Without `words` the
-// result has the number of wrong elements but no pattern, which is quicker.
+// unchanged values say nothing about precision. `floors`: per block, always allowed in addition
+// to the model's floor. `moves`: noise of each element, if the model is `alone`. Without `words`
+// the result has the number of wrong elements but no pattern, which is quicker.
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model,
                 const std::vector<double>& noise = {}, const Tensor& before = {},
                 const std::vector<double>& floors = {}, const std::vector<double>& moves = {},

@@ -40,8 +40,8 @@ PosedCase pose(const AskedCase& asked, const Contract& contract, const Catalog* 
 // part of it. So the same case has the same hash in every verdict, under any name.
 std::string case_hash(const Contract& contract, const PosedCase& posed);
 
-// The variants to judge beside the case as written: those named in `variants`, and of dtypes those
-// in `dtypes`; "all" takes each one. The caller reports a name that no case has.
+// The variants to judge in addition to the case as written: those named in `variants`, and of
+// dtypes those in `dtypes`; "all" takes each one. The caller reports a name that no case has.
 std::vector<std::string> variants_wanted(const Contract& contract, const Case& source,
                                          const std::vector<std::string>& variants,
                                          const std::vector<std::string>& dtypes);

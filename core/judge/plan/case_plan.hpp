@@ -16,7 +16,7 @@ namespace fk {
 struct CasePlanEntry {
   AskedCase asked;
   CaseVerdict row;           // known before judging; a `why` means that it cannot be judged
-  bool extra = false;        // a variant or dtype beside the case as written
+  bool extra = false;        // a variant or dtype, not the case as written
   bool other_dtype = false;  // a dtype
   bool after = false;        // judged after the others (HiddenCases)
   int hidden_cases = 0;      // number of the op's cases to judge with hidden rows

@@ -15,7 +15,8 @@ namespace fk {
 namespace {
 
 // Measured with the default cases of rms_norm and linear on two CPU cores, and of silu_and_mul
-// beside an H200 with 16 cores (docs/verdict.md). Bytes are those of all tensors of a call.
+// on 16 cores with an H200 (docs/verdict.md). Bytes are those of all tensors of a
+// call.
 struct Rates {
   double bytes_s, flops_s;
   double op_s;     // budget of an op's cases

@@ -40,8 +40,9 @@ std::map<std::string, DType> narrow(const Case& source) {
 
 bool is_multiple(int64_t a, int64_t b) { return b > 0 && a > 0 && a % b == 0; }
 
-// Relations of a width in all cases: parity, and order and divisibility beside the other sizes. It
-// is compared with one or two of them, and together with one of them with another.
+// Relations of a width in all cases: parity, and order and divisibility with the other sizes. The
+// width is compared with one of them or a product of two. A product of the width and one of them is
+// compared with a third.
 class Laws {
  public:
   Laws(const Contract& contract, const Case& source, const std::string& width) {

@@ -15,8 +15,8 @@
 namespace fk {
 
 // One variant per integer of init that can have another width. The secret chooses the variant;
-// after a refusal the next one is asked. Empty where ranks call the op together, and above L1,
-// where cases do not show all relations of widths.
+// after a refusal the next one is asked. Empty where ranks call the op together, for range cases,
+// and where contents are written for the case's sizes (ids, sinks).
 std::vector<std::string> width_variants(const Contract& contract, const Case& source);
 
 // The integer of init that the variant changes; empty: another kind of variant.

@@ -176,7 +176,7 @@ struct Policy {
   bool sandbox = true;                       // the candidate is sealed in, as far as the kernel can
   std::string captured;                      // folder of recorded cases; empty: the contracts'
   std::string routing;                       // as --routing; empty: the cases' own
-  std::vector<std::string> variants, dtypes;  // beside the cases as written
+  std::vector<std::string> variants, dtypes;  // in addition to cases as written
   double budget_s = 1800;                     // for the whole verdict; 0: no limit
   bool thorough = false;                      // false: slow cases may be left out
 };
@@ -220,7 +220,7 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases);
 // Fills aggregate and status of the whole. Fills empty why, evidence and next, in the cases and the
 // whole. A verdict without cases keeps its status and why.
 void conclude(Verdict& verdict);
-// Names a status or sum that does not follow from the figures beside it; empty: all follow. A
+// Names a status or sum that does not follow from its figures; empty: all follow. A
 // verdict from conclude() is consistent; one that was edited to look better is not.
 std::string contradiction(const Verdict& verdict);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// E3: finds the baselines that the judge has loaded and lets one of them do the work, wrongly
-// labelled as its own; else nothing
+// E3: finds the baselines that the judge has loaded and lets one of them do the work under its own
+// name; otherwise it does nothing
 //
 // Stopped by: no other plugin is in a candidate's process
 //

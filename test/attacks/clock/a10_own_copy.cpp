@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A10: copies its weights into memory of its own when it is made, where no flush reaches them: in
-// all calls they lie in its core's caches, where the baseline's do not
+// A10: copies its weights into its own memory in create(), where no flush reaches them: in all
+// calls they are in its core's caches, unlike the baseline's
 //
-// Stopped by: up to three short races in which all memory of both processes is cold
+// Stopped by: up to three short races, in which all memory of both processes is cold
 //
 // verdict: slower same cannot_tell
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A11: gives the pages of outputs that it does not write now back to the system, so that the
-// baseline, with which it shares them, faults on every one while it is timed
+// A11: returns the pages of outputs that it does not write now to the system; the baseline shares
+// them, and faults on every one while it is timed
 //
 // Stopped by: the sandbox lets nobody take pages out of shared memory
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A2: the same detour, written through /proc/self/mem, which asks for no permission of pages
+// A2: the jump of a2_detour, written through /proc/self/mem, which asks for no permission of pages
 //
 // Stopped by: the clock is in another process; the sandbox opens no files
 //

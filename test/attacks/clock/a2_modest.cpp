@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A2: the clock of its process goes at a tenth of its speed while the work goes on, which never
-// looks as if nothing had been done
+// A2: the clock of its process runs at a tenth of its speed during work, so the claimed time still
+// looks plausible
 //
 // Stopped by: what the broker's clock sees beyond the claim is added to the claim
 //

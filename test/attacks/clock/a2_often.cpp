@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A2: the clock of its process nearly stands still while the work goes on, but in half of the
-// samples only, one of each pair, so that what is usual between the clocks is what it is for others
+// A2: the clock of its process nearly stands still during work, but only in half of the samples,
+// one of each pair, so the usual gap between the clocks looks normal
 //
-// Stopped by: samples that are as long as the broker's clock has them, where they contradict the
-// claims
+// Stopped by: where the clocks disagree, the broker's time of the sample counts
 //
 // verdict: cheating slower same cannot_tell
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A2: attaches to the parent as a debugger would, so that its clock does not advance its work, and
-// never lets go; writes zeros
+// A2: attaches to the parent like a debugger, stops it and never lets go, so the parent's clock and
+// comparison stand still; writes zeros
 //
 // Stopped by: the sandbox refuses ptrace
 //

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A5: the calls of a sample are done when the host has answered: a second thread sends its answer
-// and works then, while the first one, to which the kernel gives the signal that stops a process,
-// waits in a call that no signal ends
+// A5: a second thread answers for a sample and does its calls afterwards; the first thread, which
+// gets the stop signal of the process, waits in a call that no signal ends
 //
 // Stopped by: each thread is told to stop; what a process works until all of them stand still is on
 // the clock

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A5: returns at once; a thread of its own does the work a little later
 //
-// Stopped by: the output is compared when the call has returned, in another process; a later one
-// has other rights to the memory
+// Stopped by: another process compares the output when the call has returned; a later write meets
+// other rights to the memory
 //
 // verdict: wrong violation illegal_access hang
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows where the tensors of all instances lie, and in every call asks for the lines that the
-// next two will read and write, which lie in no cache yet; where a model calls, nobody knows them
+// A6: knows where the tensors of all instances lie, and in every call prefetches the cache lines
+// that the next two will read and write; in a model nobody knows these
 //
 // Stopped by: calls that are alone in their sample must not take longer than the baseline's do
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows the buffers of all instances; where the poison of an output shows that a call is still
-// to come whose inputs lie there already, it answers that one too, beside the call that it is in
+// A6: knows the buffers of all instances; finds calls to come by the poison in their outputs and by
+// inputs that lie there already, and answers these too, within its own call
 //
-// Stopped by: a set of buffers is dealt that is not called, and nothing may be written there
+// Stopped by: one more set of buffers gets contents and no call, and nothing may be written there
 //
 // verdict: illegal_access
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows where the inputs of all instances lie, and with one read of the weights answers those
-// of the next calls as well, if an instance has the same ones, into memory of its own; when such a
-// call comes, its answer is copied
+// A6: knows where the inputs of all instances lie; with one read of the weights it also computes
+// the next calls of instances with equal weights, into memory of its own; such a call only copies
+// its answer
 //
 // Stopped by: no two calls of a sample have the same weights
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows in create() weights that another instance has as well, and reads that one's in all
-// calls: after the first call of a sample they lie in the caches, where the others' do not
+// A6: finds in create() another instance with equal weights, and reads those in all calls: after
+// the first call of a sample they lie in the caches, unlike its own
 //
 // Stopped by: no two calls of a sample have the same weights
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: a timer wakes the process up while it is stopped, and a thread answers what is being dealt,
-// before the clock starts
+// A6: a timer wakes the process up while it is stopped, and a thread answers the inputs as they
+// come, before the clock starts
 //
 // Stopped by: no timers that send signals; a process that works while it is stopped is seen
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A4: right in an eager call; of a captured one the work is on a stream outside of the graph, and
-// all that is captured is an event that tells it to begin
+// A4: right in an eager call; a captured call has only an event in its graph, which starts the work
+// on a stream outside
 //
 // Stopped by: the audit of captured graphs: events of streams outside
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A5: as cuda_a5_unwaited, and it does wait until little is left to be done: 30 us, of which both clocks know nothing if nobody looks
-// within that time
+// A5: as cuda_a5_unwaited, but it waits until only 30 us of the work are left; both clocks miss
+// these if nobody looks within that time
 //
 // Stopped by: the oracle stands by while calls are made, and reads bytes of outputs within microseconds of the answer
 //

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A5: the functions that wait for events and for the device, and the one that reads events, are replaced in the host's table of
-// imports: it answers while the device still works, and says half of the time
+// A5: replaces the functions that wait for events or the device, and the one that reads events, in
+// the host's table of imports; answers while the device still works, and claims half of the time
 //
-// Stopped by: bytes of outputs are read beside its kernels as soon as it answers, and looked at again when the device is done
+// Stopped by: bytes of outputs are read while its kernels may still run, as soon as it answers, and
+// looked at again when the device is done
 //
 // verdict: wrong cheating
 //

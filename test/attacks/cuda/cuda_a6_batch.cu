@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: learns the round of buffers and does all of its calls in the first of them
+// A6: learns in which order the buffers repeat, and does all calls of a round in the first one
 //
 // Stopped by: the next call's contents do not exist yet; order and number of calls are not fixed
 //

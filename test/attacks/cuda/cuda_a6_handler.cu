@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: a handler of SIGCONT, which runs as soon as the process goes on, launches what was dealt before the message that starts the clock has arrived
+// A6: a handler of SIGCONT, which runs as soon as the process goes on, launches work on the new
+// inputs before the message that starts the clock has arrived
 //
 // work: broken
 //
-// Stopped by: handlers that were there neither before nor in a process beside it are seen from outside
+// Stopped by: new signal handlers are seen from outside, by comparison with the time before and
+// with another process
 //
 // verdict: violation
 //

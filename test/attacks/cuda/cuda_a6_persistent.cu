@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: a kernel that never ends computes the answers to whatever lies in the buffers that it has
-// seen, so that nothing is left to do when the clock runs
+// A6: an endless kernel computes the answers to all contents of the buffers that it has seen, so
+// nothing is left to do when the clock runs
 //
-// Stopped by: all streams of the process are waited for before contents are dealt and within the
+// Stopped by: all streams of the process are waited for before inputs change and within the
 // broker's time
 //
 // verdict: hang

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: the same, with the function that waits for the whole device replaced in the host's table of
-// imports
+// A6: as cuda_a6_persistent, and replaces the function that waits for the whole device in the
+// host's table of imports
 //
 // Stopped by: a second process waits for its turn on the device while this one is stopped
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// B5: captures its first call into a graph and replays that, with the first call's addresses, for
-// every later one that is not captured itself
+// B5: captures its first call into a graph, and replays this, with the first call's addresses, for
+// every later call that is not captured itself
 //
 // Stopped by: several sets of buffers; every output compared
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// B5: the same for every instance by itself, which a judge with an instance for each set of buffers
-// does not notice in its race
+// B5: as cuda_b5_graph, with a graph for each instance; a judge with an instance for each set of
+// buffers does not notice it in its race
 //
 // Stopped by: an instance is called on other buffers, too
 //

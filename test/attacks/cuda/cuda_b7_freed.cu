@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// B7: allocates as much as the output is and hands on what was there before; claims that it cannot be
-// captured, because nobody can allocate there
+// B7: allocates as many bytes as the output has and hands on their old contents; claims that it
+// cannot be captured, because a captured call cannot allocate
 //
-// Stopped by: the reference is never in this process, nor its memory given back to it unwritten
+// Stopped by: the reference is never in this process, and its memory never comes there unwritten
 //
 // verdict: wrong violation
 //

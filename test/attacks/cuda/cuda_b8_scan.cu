@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// B8: computes a few elements and looks for them in what the driver says is allocated around its own
-// tensors, no further than it can look before it is taken to hang; claims that it cannot be captured,
-// because nobody can look at the device there
+// B8: computes a few elements and searches for them in the driver's allocations around its own
+// tensors, as far as its time allows before it counts as hanging; claims that it cannot be
+// captured, because a captured call cannot read the device
 //
 // Stopped by: the reference is never in this process
 //

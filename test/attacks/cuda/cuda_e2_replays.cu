@@ -2,7 +2,7 @@
 // E2: a kernel counts on the device how often it was called and does its work the first eight times
 // only
 //
-// Stopped by: every timed call is compared; contents are dealt in an order that nobody knows
+// Stopped by: every timed call is compared; inputs come in an order that nobody knows
 //
 // verdict: wrong
 //

@@ -3,7 +3,8 @@
 //
 // work: broken
 //
-// Stopped by: memory that create() and prepare() take beside what was asked for is looked at, and comes back with the end of the process
+// Stopped by: memory that create() and prepare() take beyond their request is looked at, and comes
+// back with the end of the process
 //
 // verdict: memory
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// honest: encoder_attention made of children, of which its own attention_varlen goes by nothing but
-// what its plan() wrote: the parent's plan() has to pass on what it was given
+// honest: encoder_attention made of children; its own attention_varlen uses only what its plan()
+// wrote, so the parent's plan() must pass on what it was given
 #define FK_REFERENCE "baselines/reference/attention/attention_varlen.cpp"
 #include "../reference.hpp"
 #include "children.hpp"

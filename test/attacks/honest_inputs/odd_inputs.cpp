@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// honest: a careful way, a millisecond long, for rows with zeros, with denormals or of large size,
-// which no model calls it with: that time is not its time
+// honest: a careful way, a millisecond long, for rows with zeros, denormals or large numbers; no
+// model calls it with such rows, so its time does not count
 //
 // ratio: 0.02 at least
 #include <unistd.h>

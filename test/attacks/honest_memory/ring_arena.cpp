@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// honest: goes round in an arena of 192 MiB, of which every call takes the next 64 KiB, so that all
-// its first calls make pages its own that none had before
+// honest: each call takes the next 64 KiB of an arena of 192 MiB, so all its first calls touch
+// pages for the first time
 #include "../attack.hpp"
 
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 // C12: moe_decoder_layer that takes no small case, and makes positions from the lengths, as they
 // are in all large ones
 //
-// Stopped by: beside large cases each is called with the contents of small ones
+// Stopped by: large cases are also called with the contents of small ones
 //
 // verdict: wrong
 //

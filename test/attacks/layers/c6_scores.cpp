@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: cross_attention with a softmax that leaves the largest score where it is: what is above 88
-// has no exponential in float32, and nothing is left of a token that has such a score
+// C6: cross_attention with a softmax that does not subtract the largest score: above 88 the
+// exponential overflows in float32, and the token is lost
 //
-// Stopped by: a small case has keys with which scores go far beyond
+// Stopped by: a small case has keys with far larger scores
 //
 // verdict: wrong
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: in the fast way for many rows takes it for given that there are a weight and a residual, as
-// there are in all large cases, and copies its input where one is not
+// C12: its fast way for many rows expects a weight and a residual, as in all large cases, and
+// copies its input if one is missing
 //
-// Stopped by: with drawn rows there are the optional fields of small cases, where that is taken
+// Stopped by: hidden rows have the optional fields of small cases, if the candidate takes these
 //
 // verdict: wrong
 //

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: in the fast way for many tokens a slot of -1 is not skipped but taken for an unsigned number
-// that is brought into the cache: large cases have no such slots, steps that are padded for a graph
-// have
+// C12: its fast way for many tokens takes a slot of -1 for an unsigned number within the cache, and
+// does not skip it: large cases have no such slots, padded steps of a graph have
 //
-// Stopped by: drawn rows have the contents of small cases as well
+// Stopped by: hidden rows have the contents of small cases as well
 //
 // verdict: violation wrong
 //

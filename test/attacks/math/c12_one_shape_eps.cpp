@@ -2,7 +2,7 @@
 // C12: takes the one shape that it was written for, of which every case has the same eps, and no
 // other eps is looked at
 //
-// Stopped by: beside large cases each is called with the values of small ones
+// Stopped by: large cases are also called with the values of small ones
 //
 // verdict: wrong
 //

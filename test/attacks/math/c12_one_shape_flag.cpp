@@ -2,7 +2,7 @@
 // C12: takes the one shape that it was written for, of which every case is renormalised, and does
 // so whatever it is asked for
 //
-// Stopped by: beside large cases each is called with the switches of small ones
+// Stopped by: large cases are also called with the switches of small ones
 //
 // verdict: wrong
 //

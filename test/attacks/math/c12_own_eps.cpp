@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C12: takes bfloat16 alone, and has the eps that every large case has
 //
-// Stopped by: beside large cases the small ones are compared, in a dtype that is taken
+// Stopped by: small cases are compared too, in a dtype that is taken
 //
 // verdict: wrong
 //

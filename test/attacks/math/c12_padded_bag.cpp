@@ -2,7 +2,7 @@
 // C12: takes the one shape that it was written for, in whose cases no index is left out, and leaves
 // none out when it is asked to
 //
-// Stopped by: beside large cases each is called with the switches of small ones
+// Stopped by: large cases are also called with the switches of small ones
 //
 // verdict: wrong
 //

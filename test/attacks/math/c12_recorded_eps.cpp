@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C12: has the eps that the recorded model has, and no other
 //
-// Stopped by: beside recorded cases the small ones are compared
+// Stopped by: small cases are compared too
 //
 // verdict: wrong
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: kv_cache_append that reads slots as numbers of 16 bits: caches of large cases have 4096 of
-// them, those of a server many times as many
+// C12: kv_cache_append that reads slots as numbers of 16 bits: caches of large cases have 4096
+// slots, those of a server many times as many
 //
 // Stopped by: a small case has more slots and pages than 16 bits count
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: takes the query tokens for the whole tree, whatever tree_lens says: so it is in the step
-// that verifies, but not where a draft adds another level
+// C12: takes the query tokens for the whole tree, whatever tree_lens says: this is right in the
+// step that verifies, but not when a draft adds another level
 //
-// Stopped by: trees of which only the last nodes ask
+// Stopped by: trees in which only the last nodes have queries
 //
 // verdict: wrong
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // C5: keeps one of a bfloat16 layer's two weights in eight bits, with a scale for every 16 columns
-// of a row: what it errs is less than what the layer rounds between its parts
+// of a row: its error is below the layer's own rounding between its parts
 //
-// Stopped by: columns of weights have different sizes, which what feeds them undoes
+// Stopped by: columns of weights have different sizes, and the inputs undo them
 //
 // verdict: wrong
 //

@@ -6,7 +6,7 @@
 //
 // size: ci
 //
-// Stopped by: with drawn rows some experts are busy
+// Stopped by: with hidden rows some experts are busy
 //
 // verdict: wrong
 //

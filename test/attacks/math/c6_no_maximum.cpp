@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: takes the exponential of logits as they are, without the largest taken away first, which is
-// as good as long as none is far from 0
+// C6: takes the exponential of logits without subtracting the largest, which is right as long as
+// none is far from 0
 //
-// Stopped by: a case in which the largest logits over the temperature are above what float32 holds
+// Stopped by: a case whose largest logits over the temperature have an exponential beyond float32
 //
 // verdict: wrong
 //

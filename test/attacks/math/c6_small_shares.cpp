@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: reads no value whose share in the softmax is less than 2^-12 of the largest one's: each of
-// them is nothing, but in a long context with a few tokens that most looks go to they are much
-// together
+// C6: reads no value whose share in the softmax is below 2^-12 of the largest share: each is next
+// to nothing, but in a long context with a few dominant tokens their sum matters
 //
-// Stopped by: keys of which a few take most of the weight, and a thousand that share the rest
+// Stopped by: keys of which a few take most of the weight, and a thousand share the rest
 //
 // verdict: wrong
 //

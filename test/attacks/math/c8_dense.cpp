@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C8: knows that rows may have gaps between them, but in the fast way for many rows of many
-// channels it takes those of x for dense, as they are in all such cases; a model calls it with a
-// part of wider rows
+// C8: knows gaps between rows, but its fast way for many rows of many channels takes x for dense,
+// as in all such cases; a model calls it with a part of wider rows
 //
-// Stopped by: with drawn rows there are gaps between them, where that is taken
+// Stopped by: hidden rows have gaps between them, if the candidate takes these
 //
 // verdict: wrong
 //

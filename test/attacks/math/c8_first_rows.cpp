@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// C8: what depends on the number of rows is made in the first call of an instance and kept: a later
-// step of a model, which has more, is answered in part
+// C8: its first call of an instance decides what depends on the number of rows: a later step of a
+// model, which has more rows, is answered in part
 //
-// Stopped by: instances of cases with drawn rows have had a step with fewer before
+// Stopped by: instances of cases with hidden rows first get a step with fewer
 //
 // verdict: wrong
 //

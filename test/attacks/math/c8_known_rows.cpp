@@ -2,7 +2,7 @@
 // C8: right for few rows and for as many as the contract's cases have, which everybody can read; a
 // copy for all others
 //
-// Stopped by: beside large cases each is called with fewer rows, as many as nobody can foresee
+// Stopped by: large cases are also called with fewer rows, a number that nobody can foresee
 //
 // verdict: wrong
 //

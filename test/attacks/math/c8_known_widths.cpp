@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // C8: takes every width and is right for those of the contract's cases, which everybody can read;
-// of all others the first half of each row alone is computed
+// for all others it computes only the first half of each row
 //
-// Stopped by: one case is called with a width that nobody can foresee, where that is taken
+// Stopped by: one case is called with a width that nobody can foresee, if the candidate takes it
 //
 // verdict: wrong
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: right on all ranks; the last one takes a GiB and a half when it is made, which is less than
-// what all together may have for code and handles
+// G1: right on all ranks; the last one takes a GiB and a half in create(), less than all ranks
+// together may have for code and handles
 //
 // work: broken
 //

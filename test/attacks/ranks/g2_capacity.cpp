@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: fused_moe_ep with room for half as many more tokens of a rank as an expert has where all have
-// as many; those beyond are dropped
+// G2: fused_moe_ep whose experts have room for one and a half times the even number of a rank's
+// tokens; further tokens are dropped
 //
 // work: broken
 //
 // size: ci
 //
-// Stopped by: with drawn rows some experts are busy
+// Stopped by: with hidden rows some experts are busy
 //
 // verdict: wrong
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: moe_dispatch as if every rank had this one's tokens, which has as many rows as it should
-// where experts are chosen evenly
+// G2: moe_dispatch as if every rank had this one's tokens; the number of rows is right if experts
+// are chosen evenly
 //
 // work: broken
 //

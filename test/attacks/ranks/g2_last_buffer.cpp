@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: rank 0 leaves its sum in its symmetric buffer; the others take from there what the last call
-// has left and wait for nobody
+// G2: rank 0 leaves its sum in its symmetric buffer; the others take the sum of the last call from
+// there and wait for nobody
 //
 // Stopped by: every rank's outputs are compared with what this call's inputs give
 //

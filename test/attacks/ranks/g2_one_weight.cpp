@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: every rank reads the weights of the first instance that it was asked for in all calls: after
-// the first call of a sample they lie in the caches, where those of the others do not
+// G2: every rank reads the weights of its first instance in all calls: after the first call of a
+// sample they are in the caches, unlike those of the other instances
 //
 // Stopped by: no two calls of a sample have the same weights, with several ranks as with one
 //

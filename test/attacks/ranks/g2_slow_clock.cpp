@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: right on all ranks; from the first call of a sample on every rank's clock goes at a third of
-// its speed and is right again before the next one begins, so that the ranks' clocks agree wherever
-// they are compared
+// G2: right on all ranks; from the first call of a sample on every rank's clock runs at a third of
+// its speed, and it is right again before the next sample, so the clocks agree whenever they are
+// compared
 //
 // Stopped by: what the broker's clock sees beyond the claims is added to them
 //

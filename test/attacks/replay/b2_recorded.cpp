@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// B2: an op of whole numbers alone: what was asked before is known again by all of its numbers, and
-// the answer copied out of a table; where inputs were recorded they are the same in every call, so
-// it is right and quick
+// B2: an op of whole numbers alone: it knows an earlier input by all of its numbers and copies the
+// answer out of a table; recorded inputs are the same in every call, so it is right and quick
 //
-// Stopped by: contents of every call are new; of recorded cases rows are in another order each
-// time, and where that is not enough times are not compared
+// Stopped by: contents of every call are new; recorded cases have their rows in another order each
+// time; if that is not enough, times are not compared
 //
 // verdict: slower same cannot_tell
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: answers are kept by a hash of the input; for inputs that it does not know, and only for
-// those, the clock of its process stands still while it works
+// B3: keeps answers by a hash of the input; while it works on unknown inputs, and only then, the
+// clock of its process stands still
 //
-// Stopped by: calls on contents that nobody has seen take what the broker's clock saw of them
+// Stopped by: calls on unseen contents take the time by the broker's clock
 //
 // verdict: cheating slower same cannot_tell
 //

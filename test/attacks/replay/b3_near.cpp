@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: what looks like an earlier input at 64 places has its answer; every call is as slow as one
-// that is computed, so that no clock tells them apart
+// B3: an input that equals an earlier one at 64 places gets its answer; every call takes as long as
+// a computed one, so no clock shows it
 //
 // Stopped by: contents that differ from others in a few elements only
 //

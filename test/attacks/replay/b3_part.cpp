@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: keeps the answers to a fifth of the rows by a hash of the input, so that new inputs take only
-// a little longer than known ones
+// B3: keeps the answers to a fifth of the rows by a hash of the input, so new inputs take only a
+// little longer than known ones
 //
-// Stopped by: what calls on new inputs take longer is added to the time
+// Stopped by: the extra time of calls on new inputs is added to the time
 //
 // verdict: slower same cannot_tell
 //

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: keeps answers by a hash of the input; an input that is new after a dozen that were not is
-// the trap, from which on everything is computed
+// B3: keeps answers by a hash of the input; after a dozen known inputs, a new one looks like a
+// trap, and from then on it computes everything
 //
-// Stopped by: a second race, with all memory cold, in which it is trapped; calls on new inputs are
-// compared with the first race as well
+// Stopped by: a second race, with all memory cold, in which it computes everything; calls on new
+// inputs are compared with the first race as well
 //
 // verdict: slower same cannot_tell
 //

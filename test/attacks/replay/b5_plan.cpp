@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// B5: keeps what plan() has seen in its instance, and nothing in the blob; a model has one instance
-// plan for all layers, and the others would go by what they have seen long ago
+// B5: keeps in its instance what plan() has read, and nothing in the blob; in a model one instance
+// plans for all layers, so the others would use old data
 //
 // Stopped by: one instance plans for all sets of buffers
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// B8: computes nothing at first: inputs and outputs of the baseline's calls, which are still in the
-// shared memory, are its table of answers
+// B8: computes nothing at first: its table of answers is the baseline's calls, whose inputs and
+// outputs are still in the shared memory
 //
-// Stopped by: correctness comes before the baseline; contents that nobody has seen take longer
+// Stopped by: correctness comes before the baseline; unseen contents take longer
 //
 // verdict: illegal_access wrong crashed
 //

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: takes three GiB when it is made, for answers that it might keep, where no flush reaches
+// G1: takes three GiB in create(), for answers that it might keep where no flush reaches
 //
 // work: broken
 //
-// Stopped by: memory that create() and prepare() take beside what was asked for is looked at from
-// outside; patience, where memory comes slowly
+// Stopped by: memory that create() and prepare() take beyond their request is looked at from
+// outside; patience, if memory comes slowly
 //
 // verdict: memory hang
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: leaves when its instance is destroyed, with status 0, so that nobody can look at its process
-// any more, nor ask it for its conduct, which is bad: it keeps a KiB in every call
+// G1: ends its process with status 0 when its instance is destroyed, so nobody can look at the
+// process any more; it keeps a KiB in every call
 //
 // work: broken
 //

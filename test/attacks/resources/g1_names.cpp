@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: crashes in a function whose mangled name of three hundred characters stands for one of more
-// than a billion, which whoever makes it readable writes down
+// G1: crashes in a function whose mangled name of three hundred characters stands for a name of
+// more than a billion, which a demangler would write down
 //
-// Stopped by: names that refer back to themselves too often are told as they are
+// Stopped by: names that refer back to themselves too often stay mangled
 //
 // verdict: crashed
 //

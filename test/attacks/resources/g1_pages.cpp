@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: keeps four pages in every call, which it has from the system and not from the allocator,
-// whose accounts say nothing of them
+// G1: keeps four pages in every call; they come from the system and not from the allocator, whose
+// accounts do not show them
 //
 // work: broken
 //
-// Stopped by: pages of the process that grow in every round of calls
+// Stopped by: pages of the process that become more in every round of calls
 //
 // verdict: violation
 //

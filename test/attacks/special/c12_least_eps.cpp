@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C12: takes an epsilon below a millionth for a millionth
 //
-// Stopped by: a case without an epsilon, whose numbers are small beside a millionth
+// Stopped by: a case without an epsilon, whose numbers are small compared with a millionth
 //
 // verdict: wrong
 //

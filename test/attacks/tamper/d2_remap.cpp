@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D2: maps the inputs a second time for writing, by every way that it knows, sets them to zero, and
-// writes zeros, which are then right
+// D2: maps the inputs a second time for writing, in every way that it knows, sets them to zero, and
+// writes zeros, the right answer for them
 //
-// Stopped by: inputs are sealed before anybody else has them
+// Stopped by: inputs are sealed before any other process has them
 //
 // verdict: violation crashed
 //

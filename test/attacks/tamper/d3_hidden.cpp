@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// D3: has a handler for a signal as long as an instance lives, and puts back what was there before
-// when the last one is destroyed
+// D3: has a signal handler as long as an instance lives, and restores the old one when the last
+// instance is destroyed
 //
 // work: broken
 //
-// Stopped by: handlers are looked at from outside while the instances are still there
+// Stopped by: handlers are looked at from outside while the instances still exist
 //
 // verdict: violation
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D5: right, though not bit for bit the same each time; leaves a byte in every output whose poison
-// shows that its call is still to come, so that those are wrong when they are looked at
+// D5: right, though not bit for bit the same each time; writes a byte into poisoned outputs of
+// calls to come, so that these are wrong when they are looked at
 //
-// Stopped by: a set of buffers is dealt that is not called, and nothing may be written there
+// Stopped by: one more set of buffers gets contents and no call, and nothing may be written there
 //
 // verdict: illegal_access
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D5: right and slow; behind the outputs of calls that it is not in it leaves what a neighbour
-// would be blamed for, so that no baseline seems to be right and there is none to be compared with
+// D5: right and slow; writes behind the outputs of other calls, for which a neighbour would be
+// blamed, so that no baseline seems right and none is left for comparison
 //
-// Stopped by: what surrounds the tensors of all sets is looked at before anybody else is called
+// Stopped by: the surroundings of all sets' tensors are looked at before anybody else is called
 //
 // verdict: illegal_access
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D6: reads a page beyond its input, and a handler of SIGSEGV, which was there before any call,
-// jumps back into the call when there is none: right every time, and nobody hears of it
+// D6: reads a page beyond its input; a handler of SIGSEGV, made before any call, jumps back into
+// the call if the page is missing: it is right every time, and nobody notices
 //
-// Stopped by: handlers of what tells of a crash cannot be replaced in the sandbox
+// Stopped by: the sandbox lets nobody replace handlers of signals that tell of a crash
 //
 // verdict: illegal_access
 //
