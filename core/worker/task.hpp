@@ -68,7 +68,7 @@ class ToldRows {
   void add(const Json& news) {
     constexpr std::size_t kRowsMost = 100'000;
     if (rows_.size() == kRowsMost) fail("worker", "it tells of more rows than there can be");
-    rows_.push_back(from_fields<Row>(news, "a row", kForeignText));
+    rows_.push_back(from_fields<Row>(news, "a malformed row", kForeignText));
   }
   const std::vector<Row>& rows() const { return rows_; }
 
