@@ -68,9 +68,6 @@ std::string decoder_refusal(const DecoderConfig& c, int64_t experts, const Paral
   return "";
 }
 
-namespace {
-
-// Rows of this rank's heads in q, k and v, one after the other.
 std::vector<WeightCut::Piece> qkv_pieces(const DecoderConfig& c, const Parallel& p) {
   const DecoderShare share(c, p);
   const int64_t width = c.head_dim, kv = share.kv_heads * width;
@@ -80,8 +77,6 @@ std::vector<WeightCut::Piece> qkv_pieces(const DecoderConfig& c, const Parallel&
           {keys + first, kv, values},
           {values + first, kv, values + c.kv_heads * width}};
 }
-
-}  // namespace
 
 DecoderStep begin_batch(Builder& b, const std::string& phase, const Limits& limits) {
   DecoderStep s;

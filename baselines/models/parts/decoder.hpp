@@ -55,6 +55,9 @@ std::string decoder_refusal(const DecoderConfig& config, int64_t experts, const 
 // This rank's part of an axis of `size` elements that is cut into equal parts, from `first` on.
 WeightCut::Piece piece_of(int64_t size, const Parallel& parallel, int64_t first = 0);
 
+// Rows of this rank's heads in q, k and v, one after the other.
+std::vector<WeightCut::Piece> qkv_pieces(const DecoderConfig& config, const Parallel& parallel);
+
 // Rows of the rotary table: positions are below max_context, so no more are ever read.
 int64_t table_positions(const DecoderConfig& config, const Limits& limits);
 
