@@ -24,9 +24,8 @@ struct ModelInfo {
   std::vector<std::string> parts;    // L2 and L3 ops in the model
   std::shared_ptr<const Json> tiny;  // changes of a configuration for the tiny profile
   std::string where;                 // the file
-  // Of a model that the file itself describes: the key of its form (model_forms()) and what is below
-  // it; further values of `model_type`; keys of its configurations without an effect on answers; and
-  // what the library has for absent keys.
+  // A file may describe a whole model below the key of a form (model_forms()). Then it has further
+  // values of `model_type`, keys without effect on answers, and the library's values of absent keys.
   std::string form;
   std::optional<Config> description;
   std::vector<std::string> model_types, ignore;

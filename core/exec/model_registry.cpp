@@ -62,8 +62,7 @@ std::map<std::string, MakeForm>& forms() {
   return *makers;
 }
 
-// What a file of the registry describes as data; null where no file does. Kept: a file is read
-// once.
+// The description in a file of the registry; null where no file has one. A file is read once.
 const ModelInfo* described(const std::string& arch) {
   static std::mutex mutex;
   static auto* read = new std::map<std::string, std::optional<ModelInfo>>;
@@ -73,10 +72,14 @@ const ModelInfo* described(const std::string& arch) {
   return it->second && !it->second->form.empty() ? &*it->second : nullptr;
 }
 
-std::vector<std::string> described_names() {
-  std::vector<std::string> names;
-  for (const auto& info : load_model_infos())
-    if (!info.form.empty() && table().count(info.arch) == 0) names.push_back(info.arch);
+// Read once, as each file is.
+const std::vector<std::string>& described_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const auto& info : load_model_infos())
+      if (!info.form.empty() && table().count(info.arch) == 0) found.push_back(info.arch);
+    return found;
+  }();
   return names;
 }
 
@@ -165,7 +168,7 @@ std::vector<std::string> keys_without_effect(const std::string& arch) {
   const auto it = table().find(arch);
   const ModelInfo* info = it == table().end() ? described(arch) : nullptr;
   std::vector<std::string> keys = harmless_keys();
-  const std::vector<std::string> own = info                 ? info->ignore
+  const std::vector<std::string> own = info                  ? info->ignore
                                        : it != table().end() ? it->second.harmless
                                                              : std::vector<std::string>{};
   keys.insert(keys.end(), own.begin(), own.end());

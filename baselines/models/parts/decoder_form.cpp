@@ -23,8 +23,10 @@ Json value_at(const Config& config, const std::string& key) {
 bool holds(const Config& description, const Json& condition, const Config& config) {
   if (!condition.at("if").is_string()) description.fail("`if` names a key of the configuration");
   const std::string key = condition.at("if").get<std::string>();
-  if (condition.contains("is")) return value_at(config, key) == condition.at("is");
-  return config.boolean(key, false);
+  const Json value = value_at(config, key);
+  if (condition.contains("is")) return value == condition.at("is");
+  if (value.is_number()) return value != 0;
+  return value.is_boolean() ? value.get<bool>() : !value.is_null();
 }
 
 // Keys of the configuration that a branch which is not taken names: they are known all the same.
@@ -126,19 +128,26 @@ class Reader {
     b.intermediate_size = times > 0 && !is_given("mlp", "intermediate_size")
                               ? times * b.hidden_size
                               : size("mlp", "intermediate_size", kSizeMax);
+    f_.position_offset = part("sizes").integer("position_offset", 0);
     b.tied = config_.boolean("tie_word_embeddings");
     b.eos = read_eos(config_);
     b.windows.assign(static_cast<size_t>(b.layers), 0);
   }
 
   void read_norms() {
-    const std::vector<std::string> kinds{"rms", "rms_plus_one", "layer", "layer_without_bias"};
+    const std::vector<std::string> kinds{"rms",
+                                         "rms_plus_one",
+                                         "layer",
+                                         "layer_plus_one",
+                                         "layer_without_bias",
+                                         "layer_without_weight"};
     const std::string kind = word(d_, "norm", kinds);
-    f_.norm = kind == "rms"            ? DecoderForm::Norm::rms
-              : kind == "rms_plus_one" ? DecoderForm::Norm::rms_plus_one
-                                       : DecoderForm::Norm::layer;
-    f_.norm_bias = kind == "layer";
-    f_.base.eps = config_.number(d_.text("eps", "rms_norm_eps"));
+    f_.norm = kind.starts_with("rms") ? DecoderForm::Norm::rms : DecoderForm::Norm::layer;
+    f_.plus_one = kind.ends_with("plus_one");
+    f_.norm_weight = kind != "layer_without_weight";
+    f_.norm_bias = kind == "layer" || kind == "layer_plus_one";
+    f_.base.eps =
+        d_.is_number("eps") ? d_.number("eps") : config_.number(d_.text("eps", "rms_norm_eps"));
     const Config norms = part("norms");
     f_.before_attention = norms.text("before_attention", "");
     f_.after_attention = norms.text("after_attention", "");
@@ -170,9 +179,11 @@ class Reader {
     if (!window.boolean("when", true)) size = 0;
     const bool typed = window.boolean("layer_types", false);
     const int64_t every = window.integer("full_every", 0), from = window.integer("from_layer", 0);
+    // The full one is the last of so many, or the first.
+    const int64_t shift = window.boolean("full_first", false) ? 0 : 1;
     if (typed && config_.has("layer_types")) return slide_layers(config_, size, b);
     for (int64_t i = 0; i < b.layers; ++i)
-      if (i >= from && (every == 0 || (i + 1) % every != 0))
+      if (i >= from && (every == 0 || (i + shift) % every != 0))
         b.windows[static_cast<size_t>(i)] = size;
   }
 
@@ -187,7 +198,12 @@ class Reader {
     if (pairs == "none") return;
     RopeKeys keys;
     keys.theta = rope.text("theta", keys.theta);
-    if (rope.has("share_default")) {
+    if (rope.has("channels")) {
+      // A width instead of a share.
+      keys.share = "partial_rotary_factor";
+      keys.share_default = (static_cast<double>(read_size(config_, rope.text("channels"))) + 0.5) /
+                           static_cast<double>(b.head_dim);
+    } else if (rope.has("share_default")) {
       keys.share = rope.text("share", "partial_rotary_factor");
       keys.share_default = rope.number("share_default");
     }
@@ -317,7 +333,7 @@ bool DecoderForm::is_plain() const {
   const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
                       logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
   const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
-  return names && scales && rotation && norm == Norm::rms && after_attention.empty() &&
+  return names && scales && rotation && norm == Norm::rms && !plus_one && after_attention.empty() &&
          after_mlp.empty() && !parallel && qk_norm != QkNorm::full && !o_bias && !mlp_bias &&
          !head_bias && gated && activation == "silu" && !transposed && !qkv_in_groups;
 }

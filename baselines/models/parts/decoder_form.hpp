@@ -12,10 +12,11 @@ namespace fk::parts {
 struct DecoderForm {
   DecoderConfig base;
 
-  // Norms. `rms_plus_one` multiplies by 1 + weight. A name is below a layer; empty: there is none.
-  enum class Norm { rms, rms_plus_one, layer };
+  // Norms. With `plus_one` they multiply by 1 + weight. A name is below a layer; empty: there is
+  // none.
+  enum class Norm { rms, layer };
   Norm norm = Norm::rms;
-  bool norm_bias = false;
+  bool plus_one = false, norm_weight = true, norm_bias = false;
   std::string before_attention, after_attention, before_mlp, after_mlp;
   // Attention and MLP see the same stream. Without before_mlp both see the same norm of it.
   bool parallel = false;
@@ -29,6 +30,7 @@ struct DecoderForm {
   std::vector<Rope> ropes;         // different ones
   std::vector<int64_t> rope_of;    // by layer: which of them; -1: a layer does not rotate
   bool learned_positions = false;  // a table of positions is added to the embedding
+  int64_t position_offset = 0;     // rows of it before position 0
 
   bool gated = true, mlp_bias = false;
   std::string activation = "silu";  // silu, gelu, gelu_tanh, relu, relu2
@@ -46,10 +48,18 @@ struct DecoderForm {
       buffers;  // tensors of a layer that old checkpoints have and nobody reads
 
   bool rotates(int64_t layer) const { return rope_of[static_cast<size_t>(layer)] >= 0; }
+  // The index of the rope of a layer that rotates.
+  size_t rope_at(int64_t layer) const {
+    return static_cast<size_t>(rope_of[static_cast<size_t>(layer)]);
+  }
   // Whether each layer is one decoder_layer, with Llama's checkpoint names.
   bool is_plain() const;
 };
 
 DecoderForm read_decoder_form(const Config& description, const Config& config);
+
+// Records a phase, whole or one rank's part.
+void record_decoder(Builder& b, const std::string& phase, const DecoderForm& form,
+                    const Limits& limits);
 
 }  // namespace fk::parts
