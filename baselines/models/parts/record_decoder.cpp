@@ -124,7 +124,7 @@ class Recording {
   void add_to_stream(const std::string& block, Value x) {
     if (f_.residual_scale != 1)
       stream_ = scaled(block, whole(block), x, f_.residual_scale);
-    else if (pending_ || !rms())
+    else if (!rms())
       stream_ = add(block, whole(block), x);
     else
       pending_ = x;
