@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul, gelu, swiglu_oai: one thread per element of the output.
+// silu_and_mul, gelu, swiglu_oai, activation, activation_and_mul: one thread per element of the output.
 #include "common.cuh"
+#include "fk/ops/activation.h"
+#include "fk/ops/activation_and_mul.h"
 #include "fk/ops/gelu.h"
 #include "fk/ops/silu_and_mul.h"
 #include "fk/ops/swiglu_oai.h"
@@ -17,6 +19,45 @@ struct SiluAndMul : Plain<fk::silu_and_mul> {
       const int64_t row = i / width * 2 * width, c = i % width;
       const double gate = load(x, row + c), up = load(x, row + width + c);
       store(out, i, silu(gate) * up);
+    });
+  }
+};
+// Activations by number: those of the two contracts are different lists.
+enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh };
+__device__ double apply(Of f, double x, double alpha) {
+  switch (f) {
+    case Of::relu: return x > 0 ? x : 0;
+    case Of::relu2: return x > 0 ? x * x : 0;
+    case Of::silu: return silu(x);
+    case Of::sigmoid: return 1 / (1 + exp(-x));
+    case Of::tanh: return tanh(x);
+    case Of::quick_gelu: return x / (1 + exp(-1.702 * x));
+    case Of::softcap: return alpha * tanh(x / alpha);
+    case Of::gelu: return 0.5 * x * erfc(-x * 0.70710678118654752440);
+    case Of::gelu_tanh: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
+struct Activation : Plain<fk::activation> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap};
+    const Of f = kOf[init.kind];
+    const double alpha = init.alpha;
+    for_each(a.x->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, apply(f, load(x, i), alpha)); });
+  }
+};
+struct ActivationAndMul : Plain<fk::activation_and_mul> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    constexpr Of kOf[] = {Of::gelu, Of::gelu_tanh, Of::silu, Of::relu, Of::relu2, Of::sigmoid};
+    const Of f = kOf[init.kind];
+    const int64_t width = init.size;
+    for_each(a.out->shape[0] * width, ctx, [=] __device__(int64_t i) {
+      const int64_t row = i / width * 2 * width, c = i % width;
+      store(out, i, apply(f, load(x, row + c), 1) * load(x, row + width + c));
     });
   }
 };
@@ -48,6 +89,8 @@ struct SwigluOai : Plain<fk::swiglu_oai> {
   }
 };
 FK_OP(silu_and_mul, SiluAndMul);
+FK_OP(activation, Activation);
+FK_OP(activation_and_mul, ActivationAndMul);
 FK_OP(gelu, Gelu);
 FK_OP(swiglu_oai, SwigluOai);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// add, gather_rows, scatter_rows, concat, transpose: one thread per element.
+// add, scaled_add, gather_rows, scatter_rows, concat, transpose: one thread per element.
 #include "common.cuh"
 #include "fk/ops/add.h"
 #include "fk/ops/concat.h"
 #include "fk/ops/gather_rows.h"
+#include "fk/ops/scaled_add.h"
 #include "fk/ops/scatter_rows.h"
 #include "fk/ops/transpose.h"
 
@@ -15,6 +16,14 @@ struct Add : Plain<fk::add> {
   void forward(const op::forward& f, const fk_ctx& ctx) {
     const Ref a = ref(f.a), b = ref(f.b), out = ref(f.out);
     for_each(f.a->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, load(a, i) + load(b, i)); });
+  }
+};
+struct ScaledAdd : Plain<fk::scaled_add> {
+  using Plain::Plain;
+  void forward(const op::forward& f, const fk_ctx& ctx) {
+    const Ref x = ref(f.x), y = ref(f.y), out = ref(f.out);
+    const double scale = init.scale;
+    for_each(f.y->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, load_or(x, i, 0) + scale * load(y, i)); });
   }
 };
 struct GatherRows : Plain<fk::gather_rows> {
@@ -60,6 +69,7 @@ struct Transpose : Plain<fk::transpose> {
   }
 };
 FK_OP(add, Add);
+FK_OP(scaled_add, ScaledAdd);
 FK_OP(gather_rows, GatherRows);
 FK_OP(scatter_rows, ScatterRows);
 FK_OP(concat, Concat);

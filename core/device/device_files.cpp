@@ -15,8 +15,8 @@ std::vector<Yaml> device_files() {
     for (const auto& entry : fs::directory_iterator(dir / "devices")) {
       if (entry.path().extension() != ".yaml") continue;
       files.push_back(Yaml::load(entry.path()));
-      files.back().only(
-          {"device", "name", "memory_bandwidth", "link_bandwidth", "l2_bytes", "flops", "ranking"});
+      files.back().only({"device", "name", "memory_bandwidth", "memory", "link_bandwidth",
+                         "l2_bytes", "flops", "ranking"});
     }
   }
   return files;

@@ -129,6 +129,15 @@ struct ModelRegistration {
 #define FK_MODEL(arch, make, ...) \
   static const ::fk::ModelRegistration fk_model_##arch(#arch, make, __VA_ARGS__)
 
+// A form of models: a key of registry/models/<domain>/<arch>.yaml below which such a file describes
+// a model as data, and who makes the model. At file scope: FK_MODEL_FORM(decoder, make_decoder);
+using MakeForm = std::unique_ptr<Model> (*)(const Config& description, const Config& config);
+struct ModelFormRegistration {
+  ModelFormRegistration(const char* key, MakeForm make);
+};
+#define FK_MODEL_FORM(key, make) static const ::fk::ModelFormRegistration fk_form_##key(#key, make)
+std::vector<std::string> model_forms();
+
 // baselines/models/<domain>/<arch>.json, registered by the build.
 struct DefaultsRegistration {
   DefaultsRegistration(const char* arch, const char* json);

@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk {
 
@@ -78,8 +79,12 @@ Json to_json(const Yaml& yaml) {
 
 ModelInfo ModelInfo::load(const fs::path& file) {
   const Yaml yaml = Yaml::load(file);
-  yaml.only({"arch", "domain", "summary", "architectures", "configs", "source", "paper", "tiny",
-             "correctness", "parts"});
+  std::vector<std::string> known{"arch",   "domain", "summary", "architectures", "configs",
+                                 "source", "paper",  "tiny",    "correctness",   "parts"};
+  const std::vector<std::string> forms = model_forms();
+  for (const auto& form : forms)
+    if (yaml.has(form)) known.insert(known.end(), {form, "model_types", "ignore", "defaults"});
+  yaml.only(known);
   ModelInfo info;
   info.where = file.string();
   info.arch = yaml.at("arch").text();
@@ -99,8 +104,19 @@ ModelInfo ModelInfo::load(const fs::path& file) {
     signal.fail("`" + signal.text() + "` is not a signal",
                 did_you_mean(signal.text(), {"logits", "embeddings"}));
   info.correctness = signal.text() == "logits" ? Signal::logits : Signal::embeddings;
-  const auto tiny = yaml.find("tiny");
-  info.tiny = std::make_shared<const Json>(tiny ? to_json(*tiny) : Json::object());
+  const auto object = [&](const char* key) {
+    const auto found = yaml.find(key);
+    return std::make_shared<const Json>(found ? to_json(*found) : Json::object());
+  };
+  info.tiny = object("tiny");
+  info.defaults = object("defaults");
+  info.model_types = texts(yaml, "model_types");
+  info.ignore = texts(yaml, "ignore");
+  for (const auto& form : forms) {
+    if (!yaml.has(form)) continue;
+    info.form = form;
+    info.description.emplace(to_json(yaml.at(form)), info.where + ": " + form);
+  }
   return info;
 }
 
@@ -108,6 +124,13 @@ std::vector<ModelInfo> load_model_infos() {
   std::vector<ModelInfo> infos;
   for (const auto& [stem, path] : files("models", ".yaml")) infos.push_back(ModelInfo::load(path));
   return infos;
+}
+
+std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
+  const auto found = files("models", ".yaml");
+  const auto it = found.find(arch);
+  if (it == found.end()) return std::nullopt;
+  return ModelInfo::load(it->second);
 }
 
 ModelInfo find_model_info(const std::string& arch) {

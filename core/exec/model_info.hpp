@@ -4,6 +4,7 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct ModelInfo {
   std::vector<std::string> parts;    // L2 and L3 ops in the model
   std::shared_ptr<const Json> tiny;  // changes of a configuration for the tiny profile
   std::string where;                 // the file
+  // A file may describe a whole model below the key of a form (model_forms()). Then it has further
+  // values of `model_type`, keys without effect on answers, and the library's values of absent keys.
+  std::string form;
+  std::optional<Config> description;
+  std::vector<std::string> model_types, ignore;
+  std::shared_ptr<const Json> defaults;
 
   // Error with file, line and nearest known key.
   static ModelInfo load(const std::filesystem::path& file);
@@ -32,6 +39,11 @@ struct ModelInfo {
 std::vector<ModelInfo> load_model_infos();
 // Error with the nearest name.
 ModelInfo find_model_info(const std::string& arch);
+// The same; nothing where no file has the name.
+std::optional<ModelInfo> maybe_model_info(const std::string& arch);
+
+// Keys that configurations of a model may have and no answer depends on.
+std::vector<std::string> keys_without_effect(const std::string& arch);
 
 // The file of a public configuration by name: <registry>/configs/<name>.json. Error at `where` with
 // the nearest name.

@@ -2,11 +2,13 @@
 // The table of registered architectures, and the search for a configuration's architecture.
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/exec/model.hpp"
+#include "core/exec/model_info.hpp"
 #include "core/tensor/quantization.hpp"
 
 namespace fk {
@@ -55,13 +57,53 @@ const std::vector<std::string>& harmless_keys() {
   return keys;
 }
 
-// The arch whose registration has the name in its list `names`.
+std::map<std::string, MakeForm>& forms() {
+  static auto* makers = new std::map<std::string, MakeForm>;
+  return *makers;
+}
+
+// The description in a file of the registry; null where no file has one. A file is read once.
+const ModelInfo* described(const std::string& arch) {
+  static std::mutex mutex;
+  static auto* read = new std::map<std::string, std::optional<ModelInfo>>;
+  const std::lock_guard lock(mutex);
+  auto it = read->find(arch);
+  if (it == read->end()) it = read->emplace(arch, maybe_model_info(arch)).first;
+  return it->second && !it->second->form.empty() ? &*it->second : nullptr;
+}
+
+// Read once, as each file is.
+const std::vector<std::string>& described_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const auto& info : load_model_infos())
+      if (!info.form.empty() && table().count(info.arch) == 0) found.push_back(info.arch);
+    return found;
+  }();
+  return names;
+}
+
+bool is_named(const ModelInfo& info, const char* key, const std::string& name) {
+  if (std::string_view(key) == "architectures") return contains(info.architectures, name);
+  return info.arch == name || contains(info.model_types, name);
+}
+
+// The arch whose registration or description has the name in its list `names`.
 std::string find_arch(const Config& config, const char* key, const std::string& name,
                       std::vector<std::string> Entry::*names) {
   std::vector<std::string> known;
   for (const auto& [arch, entry] : table()) {
     if (contains(entry.*names, name)) return arch;
     known.insert(known.end(), (entry.*names).begin(), (entry.*names).end());
+  }
+  // A file is named as its model_type, so mostly there is one to read.
+  if (const auto type = config.text("model_type", ""); !type.empty() && table().count(type) == 0)
+    if (const ModelInfo* info = described(type); info && is_named(*info, key, name)) return type;
+  for (const auto& arch : described_names()) {
+    const ModelInfo& info = *described(arch);
+    if (is_named(info, key, name)) return arch;
+    known.insert(known.end(), info.architectures.begin(), info.architectures.end());
+    if (std::string_view(key) == "model_type") known.push_back(arch);
   }
   config.fail_at(key, "no model implements `" + excerpt(name) + "`", did_you_mean(name, known));
 }
@@ -90,9 +132,20 @@ Graph record(const Model& model, const Catalog& catalog, const std::string& phas
   return n.finish();
 }
 
+ModelFormRegistration::ModelFormRegistration(const char* key, MakeForm make) {
+  forms()[key] = make;
+}
+
+std::vector<std::string> model_forms() {
+  std::vector<std::string> keys;
+  for (const auto& [key, make] : forms()) keys.push_back(key);
+  return keys;
+}
+
 std::vector<std::string> model_names() {
-  std::vector<std::string> names;
+  std::vector<std::string> names = described_names();
   for (const auto& [arch, entry] : table()) names.push_back(arch);
+  std::ranges::sort(names);
   return names;
 }
 
@@ -113,12 +166,26 @@ std::string arch_of(const Config& config) {
 
 Config with_defaults(const std::string& arch, const Config& config) {
   const auto it = defaults().find(arch);
+  if (it == defaults().end() && table().count(arch) == 0)
+    if (const ModelInfo* info = described(arch)) return config.or_else(*info->defaults);
   return it == defaults().end() ? config : config.or_else(parse_json(it->second, arch + ".json"));
+}
+
+std::vector<std::string> keys_without_effect(const std::string& arch) {
+  const auto it = table().find(arch);
+  const ModelInfo* info = it == table().end() ? described(arch) : nullptr;
+  std::vector<std::string> keys = harmless_keys();
+  const std::vector<std::string> own = info                  ? info->ignore
+                                       : it != table().end() ? it->second.harmless
+                                                             : std::vector<std::string>{};
+  keys.insert(keys.end(), own.begin(), own.end());
+  return keys;
 }
 
 std::unique_ptr<Model> make_model(const std::string& arch, const Config& config) {
   const auto it = table().find(arch);
-  if (it == table().end()) {
+  const ModelInfo* info = it == table().end() ? described(arch) : nullptr;
+  if (it == table().end() && !info) {
     fail("model", "there is no model `" + arch + "`", did_you_mean(arch, model_names()));
   }
   for (const char* key : {"architectures", "model_type"}) {
@@ -128,10 +195,9 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
     break;
   }
   const Config watched = with_defaults(arch, config.watched());
-  auto model = it->second.make(watched);
-  std::vector<std::string> harmless = it->second.harmless;
-  harmless.insert(harmless.end(), harmless_keys().begin(), harmless_keys().end());
-  config.refuse_unread(watched, harmless);
+  auto model =
+      info ? forms().at(info->form)(*info->description, watched) : it->second.make(watched);
+  config.refuse_unread(watched, keys_without_effect(arch));
   const Quantization q = Quantization::of(config);
   if (q.method == "mxfp4" && model->quantization() != q.method)
     config.fail_at("quantization_config", "`" + arch + "` has no matrices in mxfp4",

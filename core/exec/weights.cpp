@@ -64,7 +64,10 @@ void look_at(const PartView& view, Part& part) {
   part.shape = std::move(shape);
 }
 
-Part part_of(const WeightSpec& spec, const std::string& name, const Checkpoint& checkpoint) {
+// Part number `index` of a concatenation.
+Part part_of(const WeightSpec& spec, const std::vector<std::string>& names, size_t index,
+             const Checkpoint& checkpoint) {
+  const std::string& name = names[index];
   const auto& tensor = checkpoint.at(name);
   Part part{tensor.bytes.data(), tensor.dtype, tensor.shape, {}, tensor.where};
   if (!takes_unscaled(spec, tensor)) {
@@ -73,6 +76,12 @@ Part part_of(const WeightSpec& spec, const std::string& name, const Checkpoint& 
     part.dtype = DType::f32;
   }
   if (spec.view) look_at(*spec.view, part);
+  if (spec.views.empty()) return part;
+  look_at(spec.views.at(index), part);
+  // Axes that the view splits rows into are rows again.
+  const std::vector<int64_t> inner = inner_axes(spec.shape);
+  part.shape = {numel(part.shape) / numel(inner)};
+  part.shape.insert(part.shape.end(), inner.begin(), inner.end());
   return part;
 }
 
@@ -82,8 +91,8 @@ int64_t first_axis(const std::vector<int64_t>& shape) { return shape.empty() ? 1
 int64_t rows_of(const WeightSpec& spec, const std::vector<std::string>& names,
                 const Checkpoint& checkpoint) {
   int64_t rows = 0;
-  for (const auto& name : names)
-    if (!name.empty()) rows += first_axis(part_of(spec, name, checkpoint).shape);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!names[i].empty()) rows += first_axis(part_of(spec, names, i, checkpoint).shape);
   return rows;
 }
 
@@ -93,8 +102,8 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
   int64_t rows = 0;
   const int64_t row = shape.empty() ? 1 : numel(shape) / std::max<int64_t>(shape[0], 1);
   const int64_t total = first_axis(shape);
-  for (const auto& name : names) {
-    if (name.empty()) {  // zeros in the rows that the other names leave
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) {  // zeros in the rows that the other names leave
       const int64_t left = total - rows_of(spec, names, checkpoint);
       if (left < 0 || rows + left > total)
         fail("weight " + spec.name, "no rows are left for zeros");
@@ -103,7 +112,7 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
       rows += left;
       continue;
     }
-    const Part tensor = part_of(spec, name, checkpoint);
+    const Part tensor = part_of(spec, names, i, checkpoint);
     const int64_t here = first_axis(tensor.shape);
     if (inner_axes(tensor.shape) != inner_axes(shape) || rows + here > total) {
       fail(tensor.where,

@@ -55,6 +55,8 @@ struct WeightSpec {
   std::vector<std::vector<std::string>> parts;  // empty: {{name}}
   bool stacked = false;
   std::optional<PartView> view;  // of every part
+  // Instead of `view`, one for each part of a concatenation: rows of one tensor in another order.
+  std::vector<PartView> views;
   // Without a checkpoint: normal(mean, stddev) from the seed and each part's name. stddev 0: unit
   // gain, 1/sqrt(last axis).
   double mean = 0, stddev = 0;

@@ -241,6 +241,15 @@ void Net::add_outputs(const Contract& contract, const Bound& sizes, Args& args) 
   }
 }
 
+Value Net::find(const std::string& op, const std::string& path, const std::string& field) {
+  const Contract& contract = catalog().at(op);
+  Args args;
+  Bound sizes;
+  complete(contract, args, sizes);
+  const Slot& slot = contract.at(field);
+  return weight(weight_of(contract, slot, path, sizes, contract.shard));
+}
+
 Outputs Net::operator()(const std::string& op, const std::string& path, Args args,
                         const std::vector<std::string>& with) {
   const Contract& contract = catalog().at(op);

@@ -56,7 +56,11 @@ class Net : public Builder {
   Outputs operator()(const std::string& op, const std::string& path, Args args,
                      const std::vector<std::string>& with = {});
   // The product of x [T,C] and a weight below the path, whose rows ranks divide; all of it, [T,N].
-  Value columns(const std::string& path, Value x, int64_t out_features, DType dtype);
+  // `with` may name the bias.
+  Value columns(const std::string& path, Value x, int64_t out_features, DType dtype,
+                const std::vector<std::string>& with = {});
+  // The weight that a call would find for a field: for a model that records a block's parts itself.
+  Value find(const std::string& op, const std::string& path, const std::string& field);
 
   // Arguments of every call from now on that has fields of these names and is not given them.
   void common(const Args& args);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/graph/net.hpp"
 
 namespace fk {
@@ -272,18 +273,20 @@ void Net::tap(const std::string& name, std::vector<Value> values) {
     Builder::tap(name, std::move(values));
 }
 
-Value Net::columns(const std::string& path, Value x, int64_t out_features, DType dtype) {
+Value Net::columns(const std::string& path, Value x, int64_t out_features, DType dtype,
+                   const std::vector<std::string>& with) {
   const std::string type(name(dtype));
   if (parallel().tp == 1)
-    return (*this)("linear", path, {{"x", x}, {"out_features", out_features}, {"out", type}});
+    return (*this)("linear", path, {{"x", x}, {"out_features", out_features}, {"out", type}}, with);
   const Contract& linear = catalog().at("linear");
   const Bound sizes{{"K", shape(x)[1]}, {"N", out_features}};
   const Laws laws{{"N", ShardLaw::columns}};
-  const Value part_weight = weight(weight_of(linear, linear.at("weight"), path, sizes, laws));
   const Expr columns = parts_of(laws, sizes).at("N");
-  const Value part = Builder::call(
-      "linear", path,
-      {{"weight", part_weight}, {"x", x}, {"out", empty(dtype, {shape(x)[0], columns})}});
+  Args args{{"x", x}, {"out", empty(dtype, {shape(x)[0], columns})}};
+  for (const auto& slot : linear.section(SectionId::weights))
+    if (slot.required() || contains(with, slot.name))
+      args.emplace_back(slot.name, weight(weight_of(linear, slot, path, sizes, laws)));
+  const Value part = Builder::call("linear", path, args);
   return Builder::call("all_gather_columns", path + ".all_gather",
                        {{"comm", parallel().ranks()}, {"out_features", out_features}, {"x", part}});
 }

@@ -42,6 +42,22 @@ run(["list", "models", "--map"], 0, "moe_decoder_layer")
 run(["list", "plugins"], 0, "reference", "baseline")
 run(["list", "workloads"], 0, "fixed_batch_32")
 run(["list", "devices"], 0, "cpu")
+types = run(["coverage", "--names", "--missing"], 0, "model types of transformers", "run whole", "types lack only")
+whole = next(line for line in types.splitlines() if line.startswith("  run whole: ")).removeprefix("  run whole: ").split(", ")
+assert {"llama", "gpt2", "falcon", "gemma3_text"} <= set(whole) and f"{len(whole)} run whole" in types, types
+(work / "types.json").write_text(json.dumps({"transformers": "0", "types": [{"type": "gpt2", "ops": ["linear"]}, {"type": "new", "ops": ["linear"]},
+                                                                         {"type": "odd", "ops": ["linear", "no_such_op"]}]}))
+run(["coverage", work / "types.json", "--missing"], 0, "3 model types of transformers 0", "1 run whole", "1 call nothing but", "1 others",
+    "1 types lack only no_such_op")
+# Configurations: one of a known model, and one of a model that nobody has described.
+golden = source / "test" / "golden" / "gpt2"
+run(["import", golden, "--no-scenario"], 0, "gpt2: GPT-2", "a decoder described by", "keys: all", "tensors: all", "full size in bf16", "h100",
+    absent=["scenario:"])
+config = json.loads((golden / "config.json").read_text())
+(work / "config.json").write_text(json.dumps({**config, "model_type": "gpt9", "architectures": ["GPT9LMHeadModel"], "foreign_key": 1}))
+run(["import", work / "config.json", "--no-scenario"], 2, "unknown: ", "GPT9LMHeadModel", "nearest model: gpt2", "foreign_key", "gpt2.yaml")
+(work / "config.json").write_text(json.dumps({**config, "foreign_key": 1}))
+run(["import", work / "config.json", "--no-scenario"], 2, "foreign_key")
 assert json.loads(run(["list", "ops", "--json"], 0))["schema"] == "fk-host.list/1"
 run(["show", "rms_norm"], 0, "typedef struct fk_rms_norm_forward", "Mirrors vllm", "fk-host new rms_norm")
 run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")

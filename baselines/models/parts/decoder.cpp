@@ -113,23 +113,31 @@ Value end_layers(Net& n, const DecoderStep& step, const DecoderConfig& config) {
   return x;
 }
 
-Sampled sample_rows(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config) {
+Value wanted_logits(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config) {
+  if (!step.decode)
+    x = n("gather_rows", config.names.rows,
+          {{"x", x}, {"rows", n.input("rows", DType::i32, {step.rows_count})}});
+  const std::vector<std::string> with(config.head_bias ? 1 : 0, "bias");
+  return n.columns(config.names.head, x, config.vocab_size, DType::f32, with);
+}
+
+Sampled sample(Net& n, const DecoderStep& step, Value logits) {
   const auto per_row = [&](const char* name, DType dtype) {
     return n.input(name, dtype, {step.rows_count});
   };
-  if (!step.decode)
-    x = n("gather_rows", config.names.rows, {{"x", x}, {"rows", per_row("rows", DType::i32)}});
-  Sampled s;
-  s.logits = n.columns(config.names.head, x, config.vocab_size, DType::f32);
-  s.tokens = n("sample_tokens", "sampler",
-               {{"logits", s.logits},
-                {"temperature", per_row("temperature", DType::f32)},
-                {"top_k", per_row("top_k", DType::i32)},
-                {"top_p", per_row("top_p", DType::f32)},
-                {"uniform", per_row("uniform", DType::f32)}});
-  n.output("logits", s.logits);
-  n.output("tokens", s.tokens);
-  return s;
+  const Value tokens = n("sample_tokens", "sampler",
+                         {{"logits", logits},
+                          {"temperature", per_row("temperature", DType::f32)},
+                          {"top_k", per_row("top_k", DType::i32)},
+                          {"top_p", per_row("top_p", DType::f32)},
+                          {"uniform", per_row("uniform", DType::f32)}});
+  n.output("logits", logits);
+  n.output("tokens", tokens);
+  return {logits, tokens};
+}
+
+Sampled sample_rows(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config) {
+  return sample(n, step, wanted_logits(n, step, x, config));
 }
 
 void end_step(Net& n, const DecoderStep& step, const DecoderConfig& config) {

@@ -26,6 +26,7 @@ struct DecoderConfig {
   double eps = 0;
   bool tied = false;            // lm_head is the embedding table
   bool attention_bias = false;  // of q, k and v (and o, where the layer has it)
+  bool head_bias = false;
   // Optional weights of its layers, and groups of them, by the names of the contracts.
   std::vector<std::string> with;
   std::vector<int64_t> windows;  // by layer; 0: attends to everything before
@@ -80,7 +81,11 @@ Value end_layers(Net& n, const DecoderStep& step, const DecoderConfig& config);
 struct Sampled {
   Value logits, tokens;
 };
-// Logits of the wanted rows of x [T,C] by the head, and a token of each: a step's outputs.
+// Logits of the wanted rows of x [T,C] by the head.
+Value wanted_logits(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config);
+// A token of each row of logits: a step's outputs.
+Sampled sample(Net& n, const DecoderStep& step, Value logits);
+// Both.
 Sampled sample_rows(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config);
 void end_step(Net& n, const DecoderStep& step, const DecoderConfig& config);
 

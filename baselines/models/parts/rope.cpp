@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/text.hpp"
@@ -42,17 +43,39 @@ void read_llama3(const Config& scaling, Rope& rope) {
   }
 }
 
+// The original positions are among the parameters, or (Phi-3) beside them in the configuration.
+void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
+  const auto whole = [](int64_t v) { return static_cast<double>(v); };
+  if (config.has("original_max_position_embeddings"))
+    rope.original_max_position = whole(read_size(config, "original_max_position_embeddings"));
+  else
+    rope.original_max_position = whole(read_size(scaling, "original_max_position_embeddings"));
+  scaling.ignore("original_max_position_embeddings");
+  const double most = whole(read_size(config, "max_position_embeddings"));
+  const double factor = scaling.number("factor", most / rope.original_max_position);
+  const double scale =
+      factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(rope.original_max_position));
+  rope.table_scale = scaling.number("attention_factor", scale);
+  rope.short_factors = scaling.numbers("short_factor");
+  rope.long_factors = scaling.numbers("long_factor");
+  for (const auto* list : {&rope.short_factors, &rope.long_factors})
+    if (static_cast<int64_t>(list->size()) * 2 != rope.rotary_dim)
+      scaling.fail("it has " + std::to_string(list->size()) + " factors for " +
+                   std::to_string(rope.rotary_dim / 2) + " pairs of channels");
+}
+
 // Both styles end in one object of parameters; the kind is `rope_type`, or `type` in old files.
-void read_scaling(const Config& scaling, Rope& rope) {
+void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   const std::string type = scaling.text("type", "default");
   const std::string kind = scaling.text("rope_type", type);
-  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn"};
+  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn", "longrope"};
   if (!contains(kinds, kind))
     scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
                  did_you_mean(kind, kinds));
   // Checkpoints keep it for kinds that do not use it, and transformers ignores it there.
   if (kind == "default" || kind == "linear") scaling.ignore("original_max_position_embeddings");
   if (kind == "default") return;
+  if (kind == "longrope") return read_longrope(config, scaling, rope);
   const double factor = scaling.number("factor");
   if (!(factor > 0)) scaling.fail_at("factor", "the factor is positive");
   if (kind == "linear") {
@@ -83,30 +106,81 @@ double stretched(const Rope& rope, int64_t pair) {
 
 }  // namespace
 
-Rope read_rope(const Config& config, int64_t head_dim) {
-  Rope rope;
-  rope.rotary_dim = head_dim;
-  if (head_dim % 2 != 0)
-    config.fail("the head width " + std::to_string(head_dim) + " is odd, so it cannot be rotated");
-  rope.theta = config.number("rope_theta");
+namespace {
+
+// The share of a head that is rotated, as a configuration or its parameters of a rope say it.
+double read_share(const Config& config, const RopeKeys& keys, const std::string& key,
+                  double absent) {
+  if (!keys.share.empty()) return config.number(key, absent);
   need_number(config, "partial_rotary_factor", 1);
-  const Json absent{
-      {"rope_theta", rope.theta},
-      {"truncate", true},
-      {"original_max_position_embeddings", config.integer("max_position_embeddings")}};
+  return 1;
+}
+
+int64_t rotated(const Config& config, int64_t head_dim, double share) {
+  const auto channels = static_cast<int64_t>(static_cast<double>(head_dim) * share);
+  if (share == 1 && head_dim % 2 != 0)
+    config.fail("the head width " + std::to_string(head_dim) + " is odd, so it cannot be rotated");
+  if (!(share > 0 && share <= 1) || channels < 2 || channels % 2 != 0)
+    config.fail("a share of " + std::to_string(share) + " of " + std::to_string(head_dim) +
+                " channels cannot be rotated in pairs");
+  return channels;
+}
+
+}  // namespace
+
+Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
+  Rope rope;
+  rope.theta = config.number(keys.theta);
+  double share = read_share(
+      config, keys, config.has("partial_rotary_factor") ? "partial_rotary_factor" : keys.share,
+      keys.share_default);
   // As in transformers 5: the old style counts where a file has both.
   const bool old = config.has("rope_scaling") && !config.child("rope_scaling").keys().empty();
-  const char* key = old ? "rope_scaling" : "rope_parameters";
-  if (old) config.ignore("rope_parameters");
-  if (config.has(key)) {
-    const Config parameters = config.child(key).or_else(absent);
-    rope.theta = parameters.number("rope_theta");
-    need_number(parameters, "partial_rotary_factor", 1);
-    read_scaling(parameters, rope);
+  std::optional<Config> parameters;
+  if (old) {
+    config.ignore("rope_parameters");
+    parameters = config.child("rope_scaling");
+  } else if (config.has("rope_parameters")) {
+    parameters = config.child("rope_parameters");
   }
+  if (!keys.layer_type.empty()) {
+    const bool sliding = keys.layer_type != "full_attention";
+    if (!old && parameters && parameters->is_object(keys.layer_type)) {
+      parameters = parameters->child(keys.layer_type);
+    } else if (sliding) {
+      parameters.reset();
+      if (!keys.sliding_theta.empty()) rope.theta = config.number(keys.sliding_theta);
+    }
+  }
+  if (parameters) {
+    const Json absent{
+        {"rope_theta", rope.theta},
+        {"truncate", true},
+        {"original_max_position_embeddings", config.integer("max_position_embeddings")}};
+    const Config p = parameters->or_else(absent);
+    rope.theta = p.number("rope_theta");
+    share = read_share(p, keys, "partial_rotary_factor", share);
+    rope.rotary_dim = rotated(config, head_dim, share);
+    read_scaling(config, p, rope);
+  }
+  rope.rotary_dim = rotated(config, head_dim, share);
   if (!(rope.theta > 0)) config.fail("rope_theta is positive");
   return rope;
 }
+
+namespace {
+
+// With the longrope factors that a table of so many positions has.
+std::vector<double> steps_of(const Rope& rope, int64_t positions) {
+  std::vector<double> steps = rope_frequencies(rope);
+  if (rope.short_factors.empty()) return steps;
+  const bool beyond = static_cast<double>(positions) > rope.original_max_position;
+  const auto& factors = beyond ? rope.long_factors : rope.short_factors;
+  for (size_t i = 0; i < steps.size(); ++i) steps[i] /= factors[i];
+  return steps;
+}
+
+}  // namespace
 
 std::vector<double> rope_frequencies(const Rope& rope) {
   std::vector<double> steps;
@@ -133,7 +207,7 @@ std::vector<double> rope_frequencies(const Rope& rope) {
 }
 
 std::vector<double> rope_table(const Rope& rope, int64_t positions) {
-  const std::vector<double> steps = rope_frequencies(rope);
+  const std::vector<double> steps = steps_of(rope, positions);
   std::vector<double> table;
   table.reserve(static_cast<size_t>(positions * rope.rotary_dim));
   for (int64_t p = 0; p < positions; ++p) {

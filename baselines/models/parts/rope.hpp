@@ -22,12 +22,25 @@ struct Rope {
   // index of the pair. `truncate`: the ends of the blend are whole indices.
   bool yarn = false, truncate = true;
   double beta_fast = 32, beta_slow = 1;
+  // `longrope`: the step of each pair is divided by a factor of its own, from one list for tables
+  // up to the original positions, from another for longer ones. Empty: none.
+  std::vector<double> short_factors, long_factors;
   double table_scale = 1;  // cosines and sines are multiplied by it
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
 };
 
+// What models call the values of a rope, and what is allowed in it.
+struct RopeKeys {
+  std::string theta = "rope_theta";
+  // The share of a head that is rotated: its key, empty where a model has none, and its default.
+  std::string share;
+  double share_default = 1;
+  // Of configurations with one rope a kind of layer: this kind's. Files of before have the keys
+  // above for full layers, and for sliding ones a theta, `sliding_theta`, without scaling.
+  std::string layer_type, sliding_theta;
+};
 // Reads the rope of a decoder. Error for a kind of scaling that is not supported.
-Rope read_rope(const Config& config, int64_t head_dim);
+Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys = {});
 
 // Angular step of each pair of channels, rotary_dim / 2 of them.
 std::vector<double> rope_frequencies(const Rope& rope);

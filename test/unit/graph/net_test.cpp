@@ -146,3 +146,24 @@ TEST_CASE("one rank adds the bias of a sum, the others have zeros") {
     CHECK(cache);
   }
 }
+
+TEST_CASE("a model that records the parts of a block finds the block's weights") {
+  Recorded r({2, 1, 1});
+  r.n.common({{"hidden_size", 8}, {"intermediate_size", 12}});
+  const Value down = r.n.find("gated_mlp", "mlp", "down");
+  CHECK(r.n.shape(down) == Dims{8, 6});
+  CHECK(r.weight("mlp.down_proj.weight").cuts[0].pieces[0].start == 6);
+  r.n.find("gelu_mlp", "mlp", "fc2_bias");
+  CHECK(r.weight("mlp.fc2.bias").cuts[0].pieces[0].end == 0);
+  CHECK(r.ops().empty());
+}
+
+TEST_CASE("ranks divide the bias of a head like its rows") {
+  Recorded r({2, 1, 1});
+  const Value logits = r.n.columns("head", r.x, 11, DType::f32, {"bias"});
+  CHECK(r.n.shape(logits)[1] == Expr(11));
+  CHECK(r.weight("head.bias").local_shape() == std::vector<int64_t>{6});
+  CHECK(r.weight("head.bias").cuts[0].pieces[0].start == 6);
+  CHECK(r.weight("head.weight").local_shape() == std::vector<int64_t>{6, 8});
+  CHECK(r.ops() == std::vector<std::string>{"linear", "all_gather_columns"});
+}

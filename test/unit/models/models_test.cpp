@@ -34,14 +34,18 @@ void check_parts(const fk::WeightSpec& spec, const fk::Checkpoint& checkpoint,
   for (const int64_t d : spec.shape) want *= d;
   bool zeros = false;
   for (const auto& group : spec.parts) {
-    for (const auto& name : group) {
+    for (size_t i = 0; i < group.size(); ++i) {
+      const std::string& name = group[i];
+      const fk::PartView* view = !spec.views.empty() ? &spec.views.at(i)
+                                 : spec.view         ? &*spec.view
+                                                     : nullptr;
       zeros |= name.empty();
       if (name.empty()) continue;
       const fk::StoredTensor& t = checkpoint.at(name);
       int64_t n = 1;
       for (const int64_t d : t.shape) n *= d;
-      have += spec.view ? n / spec.view->shape[spec.view->axis] * spec.view->length : n;
-      if (t.shape.size() > 1 && !spec.view) CHECK(t.shape.back() == spec.shape.back());
+      have += view ? n / view->shape[view->axis] * view->length : n;
+      if (t.shape.size() > 1 && !view) CHECK(t.shape.back() == spec.shape.back());
       used.insert(name);
     }
   }

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// A description is resolved first: what it takes from the configuration is put into it. Then it is
+// read like any configuration, so a misspelt key of it is an error with the nearest one.
+#include "baselines/models/parts/decoder_form.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "baselines/models/parts/sizes.hpp"
+#include "core/base/error.hpp"
+
+namespace fk::parts {
+
+namespace {
+
+constexpr std::string_view kFromConfig = "config.";
+
+Json value_at(const Config& config, const std::string& key) {
+  return config.has(key) ? config.json().at(key) : Json(nullptr);
+}
+
+bool holds(const Config& description, const Json& condition, const Config& config) {
+  if (!condition.at("if").is_string()) description.fail("`if` names a key of the configuration");
+  const std::string key = condition.at("if").get<std::string>();
+  const Json value = value_at(config, key);
+  if (condition.contains("is")) return value == condition.at("is");
+  if (value.is_number()) return value != 0;
+  return value.is_boolean() ? value.get<bool>() : !value.is_null();
+}
+
+// Keys of the configuration that a branch which is not taken names: they are known all the same.
+void note_keys(const Json& value, const Config& config) {
+  if (value.is_string()) {
+    const std::string text = value.get<std::string>();
+    config.has(text.starts_with(kFromConfig) ? text.substr(kFromConfig.size()) : text);
+  }
+  if (value.is_structured())
+    for (const auto& item : value) note_keys(item, config);
+}
+
+// `config.KEY` becomes the value of that key, {if: KEY, then: A, else: B} A where the key is true,
+// {if: KEY, is: VALUE, ...} where it has the value.
+Json resolve(const Config& description, const Json& value, const Config& config) {
+  if (value.is_string() && value.get<std::string>().starts_with(kFromConfig))
+    return value_at(config, value.get<std::string>().substr(kFromConfig.size()));
+  if (value.is_array()) {
+    Json list = Json::array();
+    for (const auto& item : value) list.push_back(resolve(description, item, config));
+    return list;
+  }
+  if (!value.is_object()) return value;
+  if (value.contains("if")) {
+    note_keys(value, config);
+    const char* branch = holds(description, value, config) ? "then" : "else";
+    return value.contains(branch) ? resolve(description, value.at(branch), config) : Json(nullptr);
+  }
+  Json object = Json::object();
+  for (const auto& [key, item] : value.items()) object[key] = resolve(description, item, config);
+  return object;
+}
+
+class Reader {
+ public:
+  Reader(const Config& description, const Config& config)
+      : config_(config),
+        d_(Config(resolve(description, description.json(), config), description.where())
+               .watched()) {}
+
+  DecoderForm read() {
+    read_sizes();
+    read_norms();
+    read_attention();
+    read_windows();
+    read_ropes();
+    read_mlp();
+    read_scales();
+    read_names();
+    const Config only = part("only");
+    for (const auto& [key, wanted] : only.json().items()) {
+      const Json value = value_at(config_, key);
+      if (!value.is_null() && value != wanted)
+        config_.fail_at(key, "only " + wanted.dump() + " is supported");
+    }
+    d_.ignore("only");
+    d_.refuse_unread(d_, {});
+    return std::move(f_);
+  }
+
+ private:
+  // A part of the description, empty where it is absent.
+  Config part(const char* key) const {
+    return d_.has(key) ? d_.child(key) : Config(Json::object(), d_.where() + "." + key);
+  }
+
+  // The value of a size: a number, or the name of its key in the configuration.
+  int64_t size(const char* name, const char* usual, int64_t most) const {
+    const Config sizes = part("sizes");
+    if (sizes.has(name) && sizes.is_number(name))
+      return bounded(sizes, name, sizes.integer(name), most);
+    const std::string key = sizes.text(name, usual);
+    return bounded(config_, key, config_.integer(key), most);
+  }
+  bool is_given(const char* name, const char* usual) const {
+    const Config sizes = part("sizes");
+    return sizes.is_number(name) || config_.has(sizes.text(name, usual));
+  }
+
+  void read_sizes() {
+    DecoderConfig& b = f_.base;
+    b.hidden_size = size("hidden", "hidden_size", kSizeMax);
+    b.layers = size("layers", "num_hidden_layers", kCountMax);
+    b.vocab_size = size("vocab", "vocab_size", kSizeMax);
+    b.heads = size("heads", "num_attention_heads", kCountMax);
+    b.kv_heads = is_given("kv_heads", "num_key_value_heads")
+                     ? size("kv_heads", "num_key_value_heads", kCountMax)
+                     : b.heads;
+    if (b.heads % b.kv_heads != 0)
+      config_.fail(std::to_string(b.kv_heads) + " key/value heads do not divide " +
+                   std::to_string(b.heads) + " heads");
+    const bool own_width = is_given("head_dim", "head_dim");
+    if (!own_width && b.hidden_size % b.heads != 0)
+      config_.fail("its " + std::to_string(b.heads) + " heads do not divide " +
+                   std::to_string(b.hidden_size) + " channels, and there is no head_dim");
+    b.head_dim = own_width ? size("head_dim", "head_dim", kCountMax) : b.hidden_size / b.heads;
+    b.max_position = size("positions", "max_position_embeddings", kSizeMax);
+    const int64_t times = part("sizes").integer("mlp_times", 0);
+    b.intermediate_size = times > 0 && !is_given("mlp", "intermediate_size")
+                              ? times * b.hidden_size
+                              : size("mlp", "intermediate_size", kSizeMax);
+    f_.position_offset = part("sizes").integer("position_offset", 0);
+    b.tied = config_.boolean("tie_word_embeddings");
+    b.eos = read_eos(config_);
+    b.windows.assign(static_cast<size_t>(b.layers), 0);
+  }
+
+  void read_norms() {
+    const std::vector<std::string> kinds{"rms",
+                                         "rms_plus_one",
+                                         "layer",
+                                         "layer_plus_one",
+                                         "layer_without_bias",
+                                         "layer_without_weight"};
+    const std::string kind = word(d_, "norm", kinds);
+    f_.norm = kind.starts_with("rms") ? DecoderForm::Norm::rms : DecoderForm::Norm::layer;
+    f_.plus_one = kind.ends_with("plus_one");
+    f_.norm_weight = kind != "layer_without_weight";
+    f_.norm_bias = kind == "layer" || kind == "layer_plus_one";
+    f_.base.eps =
+        d_.is_number("eps") ? d_.number("eps") : config_.number(d_.text("eps", "rms_norm_eps"));
+    const Config norms = part("norms");
+    f_.before_attention = norms.text("before_attention", "");
+    f_.after_attention = norms.text("after_attention", "");
+    f_.before_mlp = norms.text("before_mlp", "");
+    f_.after_mlp = norms.text("after_mlp", "");
+    f_.parallel = d_.boolean("parallel", false);
+    if (f_.parallel && f_.before_attention.empty())
+      d_.fail("a parallel layer begins with a norm `before_attention`");
+  }
+
+  void read_attention() {
+    const std::string qk = word(d_, "qk_norm", {"none", "head", "full"});
+    f_.qk_norm = qk == "head"   ? DecoderForm::QkNorm::head
+                 : qk == "full" ? DecoderForm::QkNorm::full
+                                : DecoderForm::QkNorm::none;
+    const Config bias = part("bias");
+    f_.base.attention_bias = bias.boolean("qkv", false);
+    f_.o_bias = bias.boolean("o", false);
+    f_.mlp_bias = bias.boolean("mlp", false);
+    f_.base.head_bias = bias.boolean("head", false);
+    if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");
+    if (f_.qk_norm == DecoderForm::QkNorm::head) f_.base.with.emplace_back("qk_norm");
+  }
+
+  void read_windows() {
+    const Config window = part("window");
+    if (!window.has("size")) return;
+    DecoderConfig& b = f_.base;
+    const std::string key = window.text("size");
+    int64_t size = config_.has(key) ? read_size(config_, key) : 0;
+    if (!window.boolean("when", true)) size = 0;
+    const bool typed = window.boolean("layer_types", false);
+    const int64_t every = window.integer("full_every", 0), from = window.integer("from_layer", 0);
+    // The full one is the last of so many, or the first.
+    const int64_t shift = window.boolean("full_first", false) ? 0 : 1;
+    if (typed && config_.has("layer_types")) return slide_layers(config_, size, b);
+    for (int64_t i = 0; i < b.layers; ++i)
+      if (i >= from && (every == 0 || (i + shift) % every != 0))
+        b.windows[static_cast<size_t>(i)] = size;
+  }
+
+  void read_ropes() {
+    const Config rope = part("rope");
+    const std::string pairs = word(rope, "pairs", {"halves", "neighbours", "none"});
+    f_.interleaved = pairs == "neighbours";
+    f_.learned_positions = pairs == "none";
+    DecoderConfig& b = f_.base;
+    f_.rope_of.assign(static_cast<size_t>(b.layers), pairs == "none" ? -1 : 0);
+    b.rope.rotary_dim = 0;
+    if (pairs == "none") return;
+    RopeKeys keys;
+    keys.theta = rope.text("theta", keys.theta);
+    if (rope.has("channels")) {
+      // A width instead of a share.
+      keys.share = "partial_rotary_factor";
+      keys.share_default = (static_cast<double>(read_size(config_, rope.text("channels"))) + 0.5) /
+                           static_cast<double>(b.head_dim);
+    } else if (rope.has("share_default")) {
+      keys.share = rope.text("share", "partial_rotary_factor");
+      keys.share_default = rope.number("share_default");
+    }
+    if (rope.boolean("by_layer_type", false)) {
+      keys.sliding_theta = rope.text("sliding_theta", "");
+      for (const char* type : {"full_attention", "sliding_attention"}) {
+        keys.layer_type = type;
+        f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
+      }
+      for (size_t i = 0; i < f_.rope_of.size(); ++i) f_.rope_of[i] = b.windows[i] > 0 ? 1 : 0;
+    } else {
+      f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
+    }
+    b.rope = f_.ropes.front();
+    stop_rotation(rope);
+  }
+
+  // Layers without rotation.
+  void stop_rotation(const Config& rope) {
+    const bool only_sliding = rope.boolean("only_sliding", false);
+    const int64_t every = rope.integer("none_every", 0);
+    std::vector<int64_t> list;
+    if (rope.has("layers")) list = rope.integers("layers");
+    if (!list.empty() && list.size() != f_.rope_of.size())
+      config_.fail("a list of rotating layers has " + std::to_string(list.size()) + " of " +
+                   std::to_string(f_.rope_of.size()) + " layers");
+    for (size_t i = 0; i < f_.rope_of.size(); ++i) {
+      const bool by_number =
+          list.empty() ? every > 0 && (static_cast<int64_t>(i) + 1) % every == 0 : list[i] == 0;
+      if (by_number || (only_sliding && f_.base.windows[i] == 0)) f_.rope_of[i] = -1;
+    }
+  }
+
+  void read_mlp() {
+    const Config mlp = part("mlp");
+    f_.gated = mlp.boolean("gated", true);
+    const std::string name =
+        mlp.has("activation") ? mlp.text("activation") : config_.text("hidden_act");
+    const std::vector<std::pair<std::string, std::string>> kinds{{"silu", "silu"},
+                                                                 {"swish", "silu"},
+                                                                 {"gelu", "gelu"},
+                                                                 {"gelu_new", "gelu_tanh"},
+                                                                 {"gelu_pytorch_tanh", "gelu_tanh"},
+                                                                 {"relu", "relu"},
+                                                                 {"relu2", "relu2"}};
+    std::vector<std::string> known;
+    for (const auto& [word, kind] : kinds) {
+      if (word == name) f_.activation = kind;
+      known.push_back(word);
+    }
+    if (!contains(known, name))
+      config_.fail("the activation `" + excerpt(name) + "` is not supported",
+                   did_you_mean(name, known));
+  }
+
+  void read_scales() {
+    const Config scale = part("scale"), cap = part("cap");
+    const auto root = std::sqrt(static_cast<double>(f_.base.hidden_size));
+    if (scale.has("embedding"))
+      f_.embedding_scale = scale.is_number("embedding") ? scale.number("embedding")
+                           : word(scale, "embedding", {"root_of_width"}).empty() ? 1
+                                                                                 : root;
+    f_.residual_scale = scale.number("residual", 1);
+    f_.logit_scale = scale.number("logits", 1);
+    if (scale.has("logits_divisor")) f_.logit_scale = 1 / positive(scale, "logits_divisor");
+    f_.attention_scale =
+        scale.number("attention", 1 / std::sqrt(static_cast<double>(f_.base.head_dim)));
+    if (scale.has("attention_root"))
+      f_.attention_scale = 1 / std::sqrt(positive(scale, "attention_root"));
+    if (cap.has("attention")) f_.attention_cap = positive(cap, "attention");
+    if (cap.has("logits")) f_.logit_cap = positive(cap, "logits");
+  }
+
+  void read_names() {
+    const Config n = part("names");
+    DecoderNames& names = f_.base.names;
+    names.layers = n.text("layers", names.layers);
+    names.embedding = n.text("embedding", names.embedding);
+    f_.position = n.text("position", "");
+    names.norm = n.text("norm", names.norm);
+    names.head = n.text("head", names.head);
+    f_.qkv = n.texts("qkv", {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
+    f_.o = n.text("o", "self_attn.o_proj");
+    f_.q_norm = n.text("q_norm", "self_attn.q_norm");
+    f_.k_norm = n.text("k_norm", "self_attn.k_norm");
+    f_.up = n.texts("up", f_.gated ? std::vector<std::string>{"mlp.gate_proj", "mlp.up_proj"}
+                                   : std::vector<std::string>{"mlp.up_proj"});
+    f_.down = n.text("down", "mlp.down_proj");
+    f_.qkv_in_groups = word(n, "qkv_rows", {"blocks", "groups"}) == "groups";
+    f_.transposed = n.boolean("transposed", false);
+    f_.buffers = n.texts("buffers", {});
+    if (f_.qkv.size() != 1 && f_.qkv.size() != 3) n.fail_at("qkv", "it has one name or three");
+    if (f_.learned_positions == f_.position.empty())
+      n.fail("a model has a rope, or a table of positions with a name");
+  }
+
+  // One of a few words, of which the first is the default.
+  static std::string word(const Config& from, const char* key,
+                          const std::vector<std::string>& words) {
+    const std::string value = from.text(key, words.front());
+    if (!contains(words, value))
+      from.fail_at(key, "`" + excerpt(value) + "` is unknown", did_you_mean(value, words));
+    return value;
+  }
+  static double positive(const Config& from, const char* key) {
+    const double value = from.number(key);
+    if (!(value > 0)) from.fail_at(key, "it is positive");
+    return value;
+  }
+
+  const Config& config_;
+  const Config d_;
+  DecoderForm f_;
+};
+
+}  // namespace
+
+bool DecoderForm::is_plain() const {
+  const std::vector<std::string> llama_qkv{"self_attn.q_proj", "self_attn.k_proj",
+                                           "self_attn.v_proj"},
+      llama_up{"mlp.gate_proj", "mlp.up_proj"};
+  const bool names = qkv == llama_qkv && up == llama_up && o == "self_attn.o_proj" &&
+                     down == "mlp.down_proj" && before_attention == "input_layernorm" &&
+                     before_mlp == "post_attention_layernorm";
+  const double usual = 1 / std::sqrt(static_cast<double>(base.head_dim));
+  const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
+                      logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
+  const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
+  return names && scales && rotation && norm == Norm::rms && !plus_one && after_attention.empty() &&
+         after_mlp.empty() && !parallel && qk_norm != QkNorm::full && !o_bias && !mlp_bias &&
+         gated && activation == "silu" && !transposed && !qkv_in_groups;
+}
+
+DecoderForm read_decoder_form(const Config& description, const Config& config) {
+  return Reader(description, config).read();
+}
+
+}  // namespace fk::parts

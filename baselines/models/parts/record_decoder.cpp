@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder of any form, recorded as its parts: self_attention, gated_mlp and gelu_mlp where they
+// fit, else the ops below them. Their contracts find the weights, under the names of the form.
+#include <algorithm>
+
+#include "baselines/models/parts/decoder_form.hpp"
+
+namespace fk::parts {
+
+namespace {
+
+double plus_one(double x) { return x + 1; }
+
+// "self_attn" of "self_attn.o_proj"; of a name without a dot nothing.
+std::string parent_of(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+std::string below(const std::string& path, const std::string& name) {
+  return path.empty() || name.empty() ? path + name : path + "." + name;
+}
+
+// The names of contracts, in the words of the form. One fused tensor has the name of each part.
+Net::Names names_of(const DecoderForm& f) {
+  const std::string attention = parent_of(f.o), mlp = parent_of(f.down);
+  Net::Names names;
+  const std::vector<std::string> qkv{"q_proj", "k_proj", "v_proj"}, up{"gate_proj", "up_proj"};
+  for (size_t i = 0; i < qkv.size(); ++i)
+    names.emplace_back(below(attention, qkv[i]), f.qkv[f.qkv.size() == 1 ? 0 : i]);
+  for (size_t i = 0; f.gated && i < up.size(); ++i)
+    names.emplace_back(below(mlp, up[i]), f.up[f.up.size() == 1 ? 0 : i]);
+  if (!f.gated) names.emplace_back(below(mlp, "fc1"), f.up[0]);
+  names.emplace_back(below(attention, "o_proj"), f.o);
+  names.emplace_back(below(attention, "q_norm"), f.q_norm);
+  names.emplace_back(below(attention, "k_norm"), f.k_norm);
+  for (const char* down : {"down_proj", "fc2"}) names.emplace_back(below(mlp, down), f.down);
+  std::erase_if(names, [](const auto& name) { return name.first == name.second; });
+  return names;
+}
+
+// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries.
+std::vector<PartView> group_views(const DecoderConfig& c, const WeightSpec& spec) {
+  const int64_t queries = c.heads / c.kv_heads;
+  const auto view = [&](int64_t start, int64_t length) {
+    PartView v{{c.kv_heads, queries + 2, c.head_dim}, 1, start, length, {0, 1, 2}};
+    if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(3);
+    return v;
+  };
+  return {view(0, queries), view(queries, 1), view(queries + 1, 1)};
+}
+
+// What checkpoints of the form have in place of what a contract names.
+void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
+  if (!spec.parts.empty()) {
+    auto& parts = spec.parts[0];
+    const bool fused = parts.size() > 1 && std::ranges::count(parts, parts[0]) > 1;
+    if (fused && parts.size() == 3 && f.qkv_in_groups)
+      spec.views = group_views(f.base, spec);
+    else if (fused)
+      parts.resize(1);
+  }
+  if (f.transposed && spec.shape.size() == 2 && spec.name.starts_with(f.base.names.layers + "."))
+    spec.view = PartView{{spec.shape[1], spec.shape[0]}, 0, 0, spec.shape[1], {1, 0}};
+  // Gains are around one. 1 + weight has more digits than a weight of 16 bits.
+  if (f.plus_one && spec.mean == 1) spec.dtype = DType::f32, spec.mean = 0, spec.map = plus_one;
+  if (f.learned_positions && spec.name == f.position + ".weight") {
+    const int64_t rows = spec.shape[0], width = spec.shape[1], first = f.position_offset;
+    spec.stddev = 0.5;
+    if (first > 0) spec.view = PartView{{rows + first, width}, 0, first, rows, {0, 1}};
+  }
+}
+
+// One phase of a decoder while it is recorded. The residual stream is `stream_` plus, where there
+// is one, `pending_`: what the last block has added, on several ranks perhaps a share of it.
+class Recording {
+ public:
+  Recording(Net& n, const std::string& phase, const DecoderForm& form)
+      : n_(n), f_(form), c_(form.base), step_(begin_batch(n, phase)) {}
+
+  void record() {
+    begin();
+    for (int64_t i = 0; i < c_.layers; ++i) layer(i);
+    end();
+  }
+
+ private:
+  bool rms() const { return f_.norm == DecoderForm::Norm::rms; }
+
+  Value add(const std::string& at, Value a, Value b) {
+    return n_("add", at + ".add", {{"a", a}, {"b", b}});
+  }
+  Value scaled(const std::string& at, Value x, Value y, double scale) {
+    Args args{{"scale", scale}, {"y", y}};
+    if (x) args.emplace_back("x", x);
+    return n_("scaled_add", at + ".scale", args);
+  }
+
+  Value norm(const std::string& path, Value x, Value residual = {}) {
+    Args args{{"x", x}};
+    if (residual) args.emplace_back("residual", residual);
+    if (!f_.norm_weight) args.emplace_back("weight", Value{});
+    if (!rms() && !f_.norm_bias) args.emplace_back("bias", Value{});
+    return n_(rms() ? "rms_norm" : "layer_norm", path, args);
+  }
+
+  // The stream as one tensor.
+  Value whole(const std::string& at) {
+    if (pending_) stream_ = add(at, stream_, pending_);
+    pending_ = {};
+    return stream_;
+  }
+  // The norm of the stream; without a name the stream.
+  Value normed(const std::string& at, const std::string& name) {
+    if (name.empty()) return whole(at);
+    const std::string path = below(at, name);
+    if (!pending_ || !rms()) return norm(path, whole(path));
+    // An RMS norm leaves the sum in the residual.
+    const Value x = norm(path, pending_, stream_);
+    pending_ = {};
+    return x;
+  }
+  // Adds what a block gave. An RMS norm adds it later.
+  void add_to_stream(const std::string& block, Value x) {
+    if (f_.residual_scale != 1)
+      stream_ = scaled(block, whole(block), x, f_.residual_scale);
+    else if (!rms())
+      stream_ = add(block, whole(block), x);
+    else
+      pending_ = x;
+  }
+  void tap(int64_t layer) {
+    n_.tap("hidden." + std::to_string(layer),
+           pending_ ? std::vector<Value>{pending_, stream_} : std::vector<Value>{stream_});
+  }
+
+  void begin() {
+    n_.rename(names_of(f_));
+    n_.adapt([this](WeightSpec& spec) { adapt_weight(f_, spec); });
+    n_.common({{"hidden_size", c_.hidden_size},
+               {"num_heads", c_.heads},
+               {"num_kv_heads", c_.kv_heads},
+               {"head_dim", c_.head_dim},
+               {"intermediate_size", c_.intermediate_size},
+               {"scale", f_.attention_scale},
+               {"eps", c_.eps}});
+    for (size_t i = 0; i < f_.ropes.size(); ++i) {
+      const int64_t positions = table_positions(c_, n_.limits());
+      WeightSpec table;
+      table.name = c_.names.rotary + ".cos_sin_cache" + (i == 0 ? "" : "." + std::to_string(i));
+      table.shape = {positions, f_.ropes[i].rotary_dim};
+      table.compute = [rope = f_.ropes[i], positions] { return rope_table(rope, positions); };
+      tables_.push_back(n_.weight(std::move(table)));
+    }
+    look_up(n_, step_, c_);
+    const std::string& at = c_.names.embedding;
+    stream_ = step_.hidden;
+    if (f_.embedding_scale != 1) stream_ = scaled(at, {}, stream_, f_.embedding_scale);
+    if (f_.learned_positions)
+      stream_ = add(f_.position, stream_,
+                    n_("embedding", f_.position,
+                       {{"num_embeddings", c_.max_position},
+                        {"embedding_dim", c_.hidden_size},
+                        {"ids", step_.positions}}));
+    if (!n_.divided()) return;
+    // A rank has a share of it, which the first norm sums up.
+    pending_ = stream_;
+    stream_ = n_.zeros(n_.limits().dtype, {step_.tokens, c_.hidden_size});
+    if (!rms()) whole(at);
+  }
+
+  void layer(int64_t i) {
+    tap(i);
+    const std::string at = layer_path(c_, i);
+    const std::string attention_path = below(at, parent_of(f_.o));
+    const std::string mlp_path = below(at, parent_of(f_.down));
+    const auto after = [&](const std::string& name, Value x) {
+      return name.empty() ? x : norm(below(at, name), x);
+    };
+    const Value x = normed(at, f_.before_attention);
+    if (f_.parallel) {
+      const Value y = f_.before_mlp.empty() ? x : normed(at, f_.before_mlp);
+      const Value attended = after(f_.after_attention, attention(attention_path, i, x));
+      add_to_stream(mlp_path,
+                    add(attention_path, attended, after(f_.after_mlp, mlp(mlp_path, i, y))));
+      return;
+    }
+    add_to_stream(attention_path, after(f_.after_attention, attention(attention_path, i, x)));
+    const Value y = normed(at, f_.before_mlp);
+    add_to_stream(mlp_path, after(f_.after_mlp, mlp(mlp_path, i, y)));
+  }
+
+  // ---- attention ----
+
+  // Whether a layer's attention is what the contract self_attention says.
+  bool is_self_attention(int64_t layer) const {
+    const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
+                       (f_.qk_norm == DecoderForm::QkNorm::head &&
+                        (!f_.plus_one || n_.limits().weights() == DType::f32));
+    return norms && f_.rotates(layer) && !f_.interleaved && f_.attention_cap == 0;
+  }
+
+  Value attention(const std::string& at, int64_t layer, Value x) {
+    n_.common({{"window", c_.windows[static_cast<size_t>(layer)]}});
+    if (!is_self_attention(layer)) return attention_in_parts(at, layer, x);
+    std::vector<std::string> with = c_.with;
+    if (f_.o_bias) with.emplace_back("o_bias");
+    return n_("self_attention", at, {{"x", x}, {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
+              with);
+  }
+
+  // A weight of this rank, or nothing.
+  Value weight_if(bool there, const char* op, const std::string& at, const char* field) {
+    return there ? n_.find(op, at, field) : Value{};
+  }
+
+  struct Heads {
+    Value q, k, v;
+  };
+
+  Heads project(const std::string& at, Value x) {
+    const int64_t heads = c_.heads / n_.parallel().tp;
+    const int64_t kv_heads = std::max<int64_t>(1, c_.kv_heads / n_.parallel().tp);
+    const Value all = n_("linear", below(at, "qkv_proj"),
+                         {{"weight", n_.find("self_attention", at, "qkv")},
+                          {"bias", weight_if(c_.attention_bias, "self_attention", at, "qkv_bias")},
+                          {"x", x}});
+    const auto part = [&](int64_t first, int64_t count) {
+      const int64_t width = c_.head_dim;
+      return n_.reshape(n_.slice(all, 1, first * width, count * width),
+                        {step_.tokens, count, width});
+    };
+    return {part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)};
+  }
+
+  // With a norm over all heads of q, and of k: products of their own, whose outputs are dense.
+  Heads project_apart(const std::string& layer, Value x) {
+    const std::vector<std::string> with(c_.attention_bias ? 1 : 0, "bias");
+    const auto part = [&](size_t which, int64_t heads, const std::string& norm_name) {
+      Value y = n_("linear", below(layer, f_.qkv[which]),
+                   {{"x", x}, {"out_features", heads * c_.head_dim}}, with);
+      if (!norm_name.empty()) y = norm(below(layer, norm_name), y);
+      return n_.reshape(y, {step_.tokens, heads, c_.head_dim});
+    };
+    return {part(0, c_.heads, f_.q_norm), part(1, c_.kv_heads, f_.k_norm),
+            part(2, c_.kv_heads, "")};
+  }
+
+  Value attention_in_parts(const std::string& at, int64_t layer, Value x) {
+    const Heads h = f_.qk_norm == DecoderForm::QkNorm::full
+                        ? project_apart(layer_path(c_, layer), x)
+                        : project(at, x);
+    const Value q = h.q, k = h.k, v = h.v;
+    if (f_.qk_norm == DecoderForm::QkNorm::head)
+      n_("qk_rms_norm", at + ".qk_norm",
+         {{"q_weight", n_.find("self_attention", at, "q_norm")},
+          {"k_weight", n_.find("self_attention", at, "k_norm")},
+          {"q", q},
+          {"k", k}});
+    if (f_.rotates(layer))
+      n_("rotary_embedding", at + ".rotary_emb",
+         {{"interleaved", f_.interleaved},
+          {"cos_sin_cache", tables_[f_.rope_at(layer)]},
+          {"q", q},
+          {"k", k}});
+    const auto cache = [&](const char* name) {
+      const Dims heads = n_.shape(k);
+      return n_.state(below(at, name), n_.limits().cache_dtype,
+                      {n_.axis("P"), n_.limits().page_size, heads[1], heads[2]});
+    };
+    const Value k_cache = cache("k_cache"), v_cache = cache("v_cache");
+    n_("kv_cache_append", at + ".kv_cache",
+       {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}});
+    const Value mixed =
+        n_("paged_attention", at + ".attn",
+           {{"q", q}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"softcap", f_.attention_cap}});
+    const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
+    return share_of(below(at, "o_proj"),
+                    {{"weight", n_.find("self_attention", at, "o")},
+                     {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
+                     {"x", inner}});
+  }
+
+  // A product of which every rank has a share, summed up.
+  Value share_of(const std::string& path, const Args& args) {
+    const Value x = n_("linear", path, args);
+    if (n_.parallel().tp == 1) return x;
+    return n_("all_reduce", path + ".all_reduce", {{"comm", n_.parallel().ranks()}, {"x", x}});
+  }
+
+  // ---- the MLP ----
+
+  // Biases of gate and up side by side, this rank's part.
+  Value gate_up_bias(const std::string& at, int64_t layer) {
+    const int64_t size = c_.intermediate_size;
+    const Parallel& p = n_.parallel();
+    WeightSpec spec;
+    spec.name = below(at, "gate_up_proj.bias");
+    spec.dtype = n_.limits().weights();
+    spec.shape = {2 * size};
+    spec.stddev = 0.1;
+    spec.parts.emplace_back();
+    for (const auto& name : f_.up)
+      spec.parts[0].push_back(below(layer_path(c_, layer), name) + ".bias");
+    const int64_t part = (size + p.tp - 1) / p.tp, first = p.rank * part;
+    if (p.tp > 1) spec.cuts = {{0, {{first, part, size}, {size + first, part, 2 * size}}}};
+    return n_.weight(std::move(spec));
+  }
+
+  Value mlp(const std::string& at, int64_t layer, Value x) {
+    const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
+    if (f_.gated && silu && !f_.mlp_bias) return n_("gated_mlp", at, {{"x", x}});
+    if (!f_.gated && (exact || f_.activation == "gelu_tanh")) {
+      std::vector<std::string> with;
+      if (f_.mlp_bias) with = {"fc1_bias", "fc2_bias"};
+      return n_("gelu_mlp", at, {{"x", x}, {"approximate", exact ? "none" : "tanh"}}, with);
+    }
+    const Value bias = f_.gated && f_.mlp_bias ? gate_up_bias(at, layer)
+                                               : weight_if(f_.mlp_bias, "gelu_mlp", at, "fc1_bias");
+    const Value wide = n_("linear", below(at, f_.gated ? "gate_up_proj" : "up_proj"),
+                          {{"weight", f_.gated ? n_.find("gated_mlp", at, "gate_up")
+                                               : n_.find("gelu_mlp", at, "fc1")},
+                           {"bias", bias},
+                           {"x", x}});
+    const int64_t columns = n_.shape(wide)[1].value();
+    Args args{{"size", f_.gated ? columns / 2 : columns}, {"x", wide}};
+    if (!f_.gated || !silu) args.emplace_back("kind", f_.activation);
+    const char* op = !f_.gated ? "activation" : silu ? "silu_and_mul" : "activation_and_mul";
+    const Value activated = n_(op, below(at, "act_fn"), args);
+    return share_of(below(at, "down_proj"),
+                    {{"weight", n_.find("gelu_mlp", at, "fc2")},
+                     {"bias", weight_if(f_.mlp_bias, "gelu_mlp", at, "fc2_bias")},
+                     {"x", activated}});
+  }
+
+  // ---- the head ----
+
+  void end() {
+    // Over all rows, though few are needed: the last hidden state is something to compare.
+    const Value x = normed("", c_.names.norm);
+    n_.tap("hidden." + std::to_string(c_.layers), {x});
+    const std::string& at = c_.names.head;
+    Value logits = wanted_logits(n_, step_, x, c_);
+    if (f_.logit_scale != 1) logits = scaled(at, {}, logits, f_.logit_scale);
+    if (f_.logit_cap > 0)
+      logits = n_("activation", at + ".softcap",
+                  {{"kind", "softcap"}, {"alpha", f_.logit_cap}, {"x", logits}});
+    sample(n_, step_, logits);
+  }
+
+  Net& n_;
+  const DecoderForm& f_;
+  const DecoderConfig& c_;
+  DecoderStep step_;
+  std::vector<Value> tables_;  // of the ropes
+  Value stream_, pending_;
+};
+
+}  // namespace
+
+void record_decoder(Net& n, const std::string& phase, const DecoderForm& form) {
+  Recording(n, phase, form).record();
+}
+
+}  // namespace fk::parts

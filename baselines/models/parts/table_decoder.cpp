@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model behind every description of a decoder (`decoder` in registry/models). Layers of Llama's
+// form are recorded as whole layers (dense_decoder.hpp), all others as their parts.
+#include "baselines/models/parts/decoder_form.hpp"
+#include "baselines/models/parts/dense_decoder.hpp"
+
+namespace fk::parts {
+
+namespace {
+
+class TableDecoder final : public Model {
+ public:
+  explicit TableDecoder(DecoderForm form) : form_(std::move(form)) {}
+
+  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
+  void drive(Session& session) const override { generate(session, {form_.base.eos}); }
+  int64_t axis_limit(const std::string& phase, const std::string& axis,
+                     const Limits& limits) const override {
+    return decoder_axis_limit(phase, axis, limits);
+  }
+  int64_t vocab_size() const override { return form_.base.vocab_size; }
+  int64_t max_positions() const override { return form_.base.max_position; }
+  std::string refusal(const Parallel& parallel) const override {
+    if (parallel.tp > 1 && form_.qk_norm == DecoderForm::QkNorm::full)
+      return "a norm over all heads cannot be divided between ranks";
+    return decoder_refusal(form_.base, 0, parallel);
+  }
+  std::vector<Unread> unread() const override {
+    std::vector<Unread> list = unread_head(form_.base);
+    for (int64_t i = 0; i < form_.base.layers; ++i)
+      for (const auto& name : form_.buffers)
+        list.push_back({layer_path(form_.base, i) + "." + name, "a mask", ""});
+    return list;
+  }
+
+ private:
+  const DecoderForm form_;
+};
+
+std::unique_ptr<Model> make_table_decoder(const Config& description, const Config& config) {
+  DecoderForm form = read_decoder_form(description, config);
+  if (form.is_plain()) return std::make_unique<DenseDecoder>(std::move(form.base));
+  return std::make_unique<TableDecoder>(std::move(form));
+}
+
+FK_MODEL_FORM(decoder, make_table_decoder);
+
+}  // namespace
+
+}  // namespace fk::parts

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// activation: a function of every element.
+#include "fk/ops/activation.h"
+#include "op.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct Activation : Base<activation> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+                       fk_need& need) {
+    need_floats(max.x, max.out);
+    need.scratch = init.size * 8;
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    double* x = Scratch(ctx).take(init.size);
+    for (int64_t t = 0; t < args.x->shape[0]; ++t) {
+      load(args.x, offset(args.x, t), init.size, x);
+      for (int64_t c = 0; c < init.size; ++c) x[c] = of(x[c]);
+      store(args.out, offset(args.out, t), init.size, x);
+    }
+  }
+
+ private:
+  double of(double x) const {
+    switch (init.kind) {
+      case FK_ACTIVATION_KIND_RELU:
+        return std::max(x, 0.0);
+      case FK_ACTIVATION_KIND_RELU2:
+        return std::max(x, 0.0) * std::max(x, 0.0);
+      case FK_ACTIVATION_KIND_SILU:
+        return silu(x);
+      case FK_ACTIVATION_KIND_SIGMOID:
+        return 1 / (1 + std::exp(-x));
+      case FK_ACTIVATION_KIND_TANH:
+        return std::tanh(x);
+      case FK_ACTIVATION_KIND_QUICK_GELU:
+        return x / (1 + std::exp(-1.702 * x));
+      default:
+        return init.alpha * std::tanh(x / init.alpha);
+    }
+  }
+};
+FK_OP(activation, Activation);
+
+}  // namespace
+}  // namespace fk::reference

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host coverage: how many of the model types of transformers run whole here, and of how many
+// the ops are there.
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/verb.hpp"
+#include "core/contract/contract.hpp"
+#include "core/exec/model.hpp"
+
+namespace fk {
+namespace {
+
+struct CoverageArguments {
+  std::filesystem::path file;
+  bool names = false, missing = false;
+};
+
+bool runs_whole(const std::string& type) {
+  try {
+    arch_of(Config(Json{{"model_type", type}}, type));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void print_names(const char* what, const std::vector<std::string>& names) {
+  std::printf("  %s: %s\n", what, join(names, ", ").c_str());
+}
+
+int coverage(const CoverageArguments& a) {
+  const auto file = a.file.empty() ? paths::home() / "registry" / "model_types.json" : a.file;
+  const Config list = Config::load(file);
+  const Catalog catalog(paths::registry_dirs());
+  std::vector<std::string> whole, ops_exist, unknown;
+  std::map<std::string, int64_t> missing;  // by op: how many types lack nothing else
+  for (const Config& entry : list.children("types")) {
+    const std::string type = entry.text("type");
+    std::vector<std::string> lacks;
+    for (const auto& op : entry.texts("ops"))
+      if (!catalog.find(op)) lacks.push_back(op);
+    if (runs_whole(type))
+      whole.push_back(type);
+    else if (lacks.empty())
+      ops_exist.push_back(type);
+    else
+      unknown.push_back(type);
+    if (lacks.size() == 1) ++missing[lacks[0]];
+  }
+  std::printf("%zu model types of transformers %s\n",
+              whole.size() + ops_exist.size() + unknown.size(), list.text("transformers").c_str());
+  std::printf("  %4zu run whole\n  %4zu call nothing but ops that exist here\n  %4zu others\n",
+              whole.size(), ops_exist.size(), unknown.size());
+  if (a.names) {
+    print_names("run whole", whole);
+    print_names("ops exist", ops_exist);
+  }
+  if (a.missing)
+    for (const auto& [op, count] : missing)
+      std::printf("  %4lld types lack only %s\n", static_cast<long long>(count), op.c_str());
+  return kExitOk;
+}
+
+std::function<int()> add_coverage(const Options& app) {
+  auto a = std::make_shared<CoverageArguments>();
+  app.add_option("FILE", a->file,
+                 "a list by scripts/model_types.py; default: registry/model_types.json");
+  app.add_flag("--names", a->names, "print the names of the types");
+  app.add_flag("--missing", a->missing, "print ops that types lack alone");
+  return [a] { return coverage(*a); };
+}
+
+FK_VERB(coverage, "count the model types of transformers that run here", add_coverage);
+
+}  // namespace
+}  // namespace fk

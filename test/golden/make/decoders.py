@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""decoders.py OUT [NAME...]: reference cases of decoder-only models, by the installed transformers.
+
+Each case is a folder OUT/NAME with a tiny random model and its answers (test/golden/README.md). The seed and CASES below make a case
+again. Sizes are odd on purpose: heads are wider than hidden_size / heads where the type allows it, windows are shorter than the
+prompt, rope is scaled. Weights are rounded to bfloat16, so that files are small and float32 computes with the very same numbers.
+Needs torch, transformers and safetensors.
+"""
+import argparse, copy, json, pathlib, zlib
+
+import torch, transformers
+from safetensors.torch import save_file
+
+LM = dict(vocab_size=97, hidden_size=40, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+          max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
+LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=2.0)
+SLIDE, FULL = "sliding_attention", "full_attention"
+
+
+def lm(**changes):
+    return {k: v for k, v in (LM | changes).items() if v is not Ellipsis}
+
+
+CASES = {
+    "qwen2": ("Qwen2", lm(use_sliding_window=True, sliding_window=8, max_window_layers=1, tie_word_embeddings=True)),
+    "gemma": ("Gemma", lm(head_dim=16)),
+    "gemma2": ("Gemma2", lm(head_dim=16, sliding_window=8, query_pre_attn_scalar=24, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)),
+    "gemma3_text": ("Gemma3Text", lm(head_dim=16, sliding_window=8, query_pre_attn_scalar=24, layer_types=[SLIDE, FULL, SLIDE],
+                                     rope_parameters={FULL: dict(rope_type="linear", rope_theta=1e6, factor=8.0), SLIDE: dict(rope_type="default", rope_theta=10000.0)})),
+    "phi": ("Phi", lm(num_key_value_heads=4, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.4))),
+    "phi3": ("Phi3", lm(sliding_window=9)),
+    "phi3_longrope": ("Phi3", lm(hidden_size=48, original_max_position_embeddings=128, max_position_embeddings=512, rope_parameters=dict(
+        rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=128, short_factor=[1.0, 1.25, 1.5, 2.0, 2.5, 3.0], long_factor=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))),
+    "olmo2": ("Olmo2", lm()),
+    "olmo3": ("Olmo3", lm(sliding_window=8, num_hidden_layers=4, rope_parameters={FULL: YARN, SLIDE: dict(rope_type="default", rope_theta=10000.0)})),
+    "glm4": ("Glm4", lm(head_dim=16)),
+    "granite": ("Granite", lm(embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2, attention_bias=True, tie_word_embeddings=True)),
+    "cohere2": ("Cohere2", lm(sliding_window=8, num_hidden_layers=4, logit_scale=0.25)),
+    "gpt2": ("GPT2", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2)),
+    "gpt_neox": ("GPTNeoX", lm(num_key_value_heads=..., rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.6))),
+    "gpt_neox_serial": ("GPTNeoX", lm(num_key_value_heads=..., use_parallel_residual=False, attention_bias=False)),
+    "starcoder2": ("Starcoder2", lm(sliding_window=8)),
+    "falcon": ("Falcon", lm(num_key_value_heads=..., intermediate_size=..., new_decoder_architecture=False, multi_query=True, parallel_attn=True, bias=False)),
+    "falcon_new": ("Falcon", lm(num_key_value_heads=..., intermediate_size=..., num_kv_heads=2, new_decoder_architecture=True, bias=True, ffn_hidden_size=56)),
+    "falcon_serial": ("Falcon", lm(num_key_value_heads=..., intermediate_size=..., multi_query=False, parallel_attn=False, bias=True)),
+    "smollm3": ("SmolLM3", lm(num_hidden_layers=4)),
+    "stablelm": ("StableLm", lm(hidden_size=64, use_qkv_bias=True)),
+    "stablelm_parallel": ("StableLm", lm(hidden_size=64, use_parallel_residual=True)),
+    "seed_oss": ("SeedOss", lm(head_dim=16, attention_out_bias=True)),
+    "cwm": ("Cwm", lm(head_dim=16, sliding_window=8, num_hidden_layers=4, rope_parameters=LLAMA3)),
+    "arcee": ("Arcee", lm(attention_bias=True, mlp_bias=True, rope_parameters=YARN)),
+    "helium": ("Helium", lm(num_key_value_heads=4, head_dim=10, mlp_bias=True)),
+    "ernie4_5": ("Ernie4_5", lm(head_dim=16, use_bias=True)),
+    "exaone4": ("Exaone4", lm(head_dim=16, sliding_window=8, num_hidden_layers=4)),
+    "glm": ("Glm", lm(head_dim=16)),
+    "vaultgemma": ("VaultGemma", lm(head_dim=16, sliding_window=8, query_pre_attn_scalar=24, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)),
+    "cohere": ("Cohere", lm(logit_scale=0.25, attention_bias=True)),
+    "nemotron": ("Nemotron", lm(head_dim=12, mlp_bias=True)),
+    "gptj": ("GPTJ", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=3, n_head=4, rotary_dim=6, bos_token_id=1, eos_token_id=2)),
+    "gpt_bigcode": ("GPTBigCode", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2)),
+    "gpt_bigcode_heads": ("GPTBigCode", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=2, n_head=4, n_inner=56, multi_query=False, bos_token_id=1, eos_token_id=2)),
+    "opt": ("OPT", lm(num_key_value_heads=..., intermediate_size=..., ffn_dim=56)),
+    "biogpt": ("BioGpt", lm(num_key_value_heads=...)),
+    "ministral": ("Ministral", lm(head_dim=16, sliding_window=8, layer_types=[FULL, SLIDE, SLIDE])),
+    "olmo": ("Olmo", lm()),
+    "jais2": ("Jais2", lm()),
+    "mistral": ("Mistral", lm(head_dim=16, sliding_window=8)),
+    "llama_bias": ("Llama", lm(head_dim=12, attention_bias=True, mlp_bias=True, rope_parameters=LINEAR)),
+}
+
+
+@torch.no_grad()
+def fill(model, seed):
+    """Unit gain, so that a wrong mask, rotation or scale shows in the answers."""
+    random = torch.Generator().manual_seed(seed)
+    # A model whose norm multiplies by 1 + weight has zeros there, others have ones.
+    for name, weight in model.named_parameters():
+        noise = torch.randn(weight.shape, generator=random)
+        if weight.dim() == 1:
+            centre = weight.mean().round() if name.endswith("weight") else 0.0
+            value = centre + (0.2 if name.endswith("weight") else 0.1) * noise
+        elif any(word in name for word in ("embed", "wte", "wpe")):
+            value = noise * (0.4 / weight.shape[1] ** 0.5 if model.config.tie_word_embeddings else 1.0)
+        else:
+            fan_in = weight.shape[0] if type(model.get_submodule(name.rsplit(".", 1)[0])).__name__ == "Conv1D" else weight[0].numel()
+            value = noise * 1.5 / fan_in**0.5
+        weight.copy_(value.bfloat16())
+
+
+@torch.no_grad()
+def write(folder, name, kind, sizes, rows=2, length=24, more=10):
+    config = getattr(transformers, kind + "Config")(**copy.deepcopy(sizes))
+    config._attn_implementation = "eager"
+    kind = kind.replace("Gemma3Text", "Gemma3")
+    model = getattr(transformers, kind + ("LMHeadModel" if kind == "GPT2" else "ForCausalLM"))(config).eval().float()
+    seed = zlib.crc32(name.encode())
+    fill(model, seed)
+    ids = torch.randint(3, sizes["vocab_size"], (rows, length), generator=torch.Generator().manual_seed(seed + 1))
+    seen = model(input_ids=ids, output_hidden_states=True, use_cache=False)
+    row = ids[:1]
+    for _ in range(more):  # without a cache: the reference for any cache
+        row = torch.cat([row, model(input_ids=row, use_cache=False).logits[:, -1].argmax(-1, keepdim=True)], 1)
+    golden = {"in.input_ids": ids, "out.logits": seen.logits, "out.greedy": row[:, length:]}
+    golden |= {f"mid.hidden.{i}": hidden for i, hidden in enumerate(seen.hidden_states)}
+    folder = folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    copy.deepcopy(model).bfloat16().save_pretrained(folder)  # Hub layout
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    save_file({key: tensor.contiguous().clone() for key, tensor in golden.items()}, folder / "golden.safetensors")
+    case = dict(arch=config.model_type, made_by="test/golden/make/decoders.py", seed=seed, torch=torch.__version__.split("+")[0], transformers=transformers.__version__)
+    (folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
+    print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB, greedy {golden['out.greedy'][0].tolist()}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
+    arguments = parser.parse_args()
+    for name in arguments.names or CASES:
+        write(arguments.out, name, *CASES[name])
+
+
+if __name__ == "__main__":
+    main()
