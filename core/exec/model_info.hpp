@@ -25,7 +25,8 @@ struct ModelInfo {
   std::shared_ptr<const Json> tiny;  // changes of a configuration for the tiny profile
   std::string where;                 // the file
   // A file may describe a whole model below the key of a form (model_forms()). Then it has further
-  // values of `model_type`, keys without effect on answers, and the library's values of absent keys.
+  // values of `model_type`, keys without effect on answers, and the library's values of absent
+  // keys.
   std::string form;
   std::optional<Config> description;
   std::vector<std::string> model_types, ignore;
