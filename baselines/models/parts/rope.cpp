@@ -145,6 +145,8 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
   }
   if (!keys.layer_type.empty()) {
     const bool sliding = keys.layer_type != "full_attention";
+    // The library's defaults have it beside ropes by layer type, too: there it is known, not used.
+    if (!keys.sliding_theta.empty()) config.has(keys.sliding_theta);
     if (!old && parameters && parameters->is_object(keys.layer_type)) {
       parameters = parameters->child(keys.layer_type);
     } else if (sliding) {

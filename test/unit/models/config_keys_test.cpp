@@ -202,18 +202,18 @@ TEST_CASE("configs_refuse_values_that_models_do_not_have") {
 
 TEST_CASE("configs_of_other_models_are_refused_with_their_name") {
   Json json = golden("llama");
-  json["architectures"] = {"Qwen2ForCausalLM"};
-  CHECK_THAT(why(json), ContainsSubstring("no model implements `Qwen2ForCausalLM`"));
+  json["architectures"] = {"Qwen33ForCausalLM"};
+  CHECK_THAT(why(json), ContainsSubstring("no model implements `Qwen33ForCausalLM`"));
   CHECK_THAT(why(json), ContainsSubstring("did you mean `Qwen3ForCausalLM`"));
   const auto as = [&](const std::string& arch) {
     return message_of<fk::Error>([&] { fk::make_model(arch, Config(json, "config.json")); });
   };
-  CHECK_THAT(as("llama"), ContainsSubstring("no model implements `Qwen2ForCausalLM`"));
+  CHECK_THAT(as("llama"), ContainsSubstring("no model implements `Qwen33ForCausalLM`"));
   json["architectures"] = {"MistralForCausalLM"};
   CHECK_THAT(as("llama"), ContainsSubstring("of `mistral_swa`, not of `llama`"));
   json["architectures"] = {"LlamaForCausalLM", "MistralForCausalLM"};
   CHECK_THAT(as("llama"), ContainsSubstring("it names two models"));
   json.erase("architectures");
-  json["model_type"] = "qwen2";
+  json["model_type"] = "qwen33";
   CHECK_THAT(as("llama"), ContainsSubstring("did you mean `qwen3`"));
 }
