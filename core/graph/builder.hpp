@@ -38,7 +38,7 @@ struct Arg {
 };
 using Args = std::vector<Arg>;
 
-// What call() gives back: the output fields by name; converts to the value of the only output.
+// The outputs of call(), by field name. A single output converts to its value.
 struct Outputs {
   std::vector<std::pair<std::string, Value>> fields;
   Value operator[](const std::string& name) const;

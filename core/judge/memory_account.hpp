@@ -29,9 +29,9 @@ class MemoryAccount {
     int64_t bytes = 0;
     Whose whose = Whose::unknown;
   };
-  // Memory beyond begin() and lend(), if it is more than code and handles need. Of several places,
-  // the one with the strongest proof against the candidate. A process may map others' memory, which
-  // counts as its own. So the device's total must have grown too.
+  // Memory beyond begin() and lend(), if it is more than code and handles need. If several places
+  // qualify, returns the one with the strongest proof against the candidate. A process may map
+  // others' memory, which counts as its own. So the device's total must have grown too.
   std::optional<Taken> taken(const MemoryLooks& now) const;
   // For Whose::unknown, after the candidate's processes have ended between the two looks: true when
   // more memory came back than they were entitled to.

@@ -114,7 +114,7 @@ for version, kind in (("3.0.0", "older than"), ("4.1.0", "newer than")):
     assert f"Triton {version} is {kind} the versions that were tried (3.6 and 3.9)" in said, said
 
 
-# What the verbs say.
+# Messages of the verbs.
 def told(words, code, expected, **more):
     said = " ".join(run(*words, code=code, **more).split())
     assert expected in said, f"{words}: expected: {expected}\nsaid: {said[-1500:]}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both layers of Whisper are made of.
+// Parts that both layers of Whisper share.
 #pragma once
 #include <string>
 

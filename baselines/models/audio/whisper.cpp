@@ -118,7 +118,7 @@ class Whisper : public Model {
                        {"x", x}},
                       {"bias"});
     const Dims shape = n.shape(y);
-    // Of the exact form, whatever the layers have.
+    // The stem has the exact GELU, also if the layers have another form.
     const Value z =
         n("gelu", path + ".gelu",
           {{"x", n.reshape(y, {shape[0] * shape[2], shape[3]})}, {"approximate", "none"}});

@@ -141,7 +141,7 @@ class LlamaEagle3 : public Model {
     return n("add", "draft.aux." + std::to_string(layer),
              {{"a", step.hidden}, {"b", step.residual}});
   }
-  // What the target leaves for the draft: the hidden states of the tokens of its last step.
+  // The target leaves the hidden states of its last step here, for the draft.
   Value aux_state(Net& n, const Expr& rows) const {
     return n.state("draft.aux", n.limits().dtype,
                    {rows, kHiddenStates * config_.target.hidden_size});

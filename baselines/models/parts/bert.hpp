@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BERT and XLM-RoBERTa share as encoders: configuration, embeddings and post-norm layers over
-// a ragged batch.
+// Parts that BERT and XLM-RoBERTa share as encoders: configuration, embeddings, and post-norm
+// layers over a ragged batch.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decoder-only models with rotary positions and a paged cache share: reading the
-// configuration, the inputs of a step, what all attention layers have in common, and the head. The
-// layers themselves stand in the model files.
+// Parts that decoder-only models with rotary positions and a paged cache share: the configuration,
+// the inputs of a step, common arguments of attention layers, and the head. Layers stand in the
+// model files.
 #pragma once
 #include <string>
 #include <vector>

@@ -51,7 +51,7 @@ struct DecoderForm {
   size_t rope_at(int64_t layer) const {
     return static_cast<size_t>(rope_of[static_cast<size_t>(layer)]);
   }
-  // Whether each layer is one decoder_layer, with Llama's checkpoint names.
+  // True if each layer is one decoder_layer with Llama's checkpoint names.
   bool is_plain() const;
 };
 

@@ -50,7 +50,7 @@ std::vector<PartView> group_views(const DecoderConfig& c, const WeightSpec& spec
   return {view(0, queries), view(queries, 1), view(queries + 1, 1)};
 }
 
-// What checkpoints of the form have in place of what a contract names.
+// Makes a weight of a contract the tensors that checkpoints of this form have in its place.
 void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
   if (!spec.parts.empty()) {
     auto& parts = spec.parts[0];
@@ -192,7 +192,7 @@ class Recording {
 
   // ---- attention ----
 
-  // Whether a layer's attention is what the contract self_attention says.
+  // True if the contract self_attention describes the attention of this layer.
   bool is_self_attention(int64_t layer) const {
     const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
                        (f_.qk_norm == DecoderForm::QkNorm::head &&

@@ -29,14 +29,14 @@ struct Rope {
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
 };
 
-// What models call the values of a rope, and what is allowed in it.
+// The names of the values of a rope in a configuration, and its default share.
 struct RopeKeys {
   std::string theta = "rope_theta";
   // The share of a head that is rotated: its key, empty where a model has none, and its default.
   std::string share;
   double share_default = 1;
-  // Of configurations with one rope a kind of layer: this kind's. Files of before have the keys
-  // above for full layers, and for sliding ones a theta, `sliding_theta`, without scaling.
+  // For configurations with one rope for each kind of layer: the kind to read. Older files have the
+  // keys above for full layers. For sliding layers they have `sliding_theta` and no scaling.
   std::string layer_type, sliding_theta;
 };
 // Reads the rope of a decoder. Error for a kind of scaling that is not supported.

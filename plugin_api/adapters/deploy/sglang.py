@@ -18,7 +18,7 @@ def norm(hooks, replace):
 
     class FkRMSNorm(RMSNorm):
         def forward_cuda(self, x, residual=None, post_residual_addition=None, quant_linear=None):
-            # What the contract does not have stays SGLang's: parts of the axis, another rounding, quantised outputs.
+            # SGLang keeps the calls that the contract lacks: parts of the axis, another rounding, quantised outputs.
             other = (self.variance_size_override is not None or self.cast_x_before_out_mul or self._quant_linear
                      or quant_linear or post_residual_addition is not None
                      or (residual is not None and not residual.is_contiguous()))

@@ -69,7 +69,7 @@ PLUGIN = ("{plugin}", "0.1.0")
 {edition}REFUSE = "the kernel is not written yet"  # remove this line when it is
 # Kernels in the order of their launches, each with its grid.
 LAUNCH = [({contract.op}, ["cdiv({size}, BLOCK)"])]
-# What is compiled: dtypes of tensors; an optional tensor that is not named is absent.
+# Dtypes of tensors to compile for. An optional tensor without an entry is absent.
 DTYPES = [{{{", ".join(f'"{name}": "{dtype}"' for name, dtype in chosen.items())}}}]
 # The first entry whose condition holds takes the call, as in {{"when": "T <= 16", "BLOCK": 256}}.
 VARIANTS = [{{"BLOCK": 1024, "num_warps": 4}}]

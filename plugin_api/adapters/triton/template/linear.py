@@ -28,7 +28,7 @@ def linear(x, weight, bias, out, M, N, K, x_stride_0, BLOCK_M: tl.constexpr, BLO
 PLUGIN = ("template_triton", "0.1.0")
 # Kernels in the order of their launches, each with its grid.
 LAUNCH = [(linear, ["cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)"])]
-# What is compiled: dtypes of tensors; an optional tensor that is not named is absent.
+# Dtypes of tensors to compile for. An optional tensor without an entry is absent.
 DTYPES = [{"x": x, "weight": x, "out": out, "bias": bias}
           for x, outs in (("bf16", ("bf16", "f32")), ("f16", ("f16", "f32")), ("f32", ("f32",))) for out in outs for bias in dict.fromkeys((x, "f32", None))]
 # The first entry whose condition holds takes the call. Arguments in `divisible` are multiples of 16 there.

@@ -73,7 +73,7 @@ PLUGIN = ("template_triton", "0.1.0")
 EDITION = 2
 # Kernels in the order of their launches, each with its grid.
 LAUNCH = [(paged_attention, ["B * G * cdiv(max_query_len * (H // G), BLOCK_M)"])]
-# What is compiled: dtypes of tensors; an optional tensor that is not named is absent.
+# Dtypes of tensors to compile for. An optional tensor without an entry is absent.
 DTYPES = [{"q": q, "k_cache": q, "sinks": sinks} for q in ("bf16", "f16", "f32") for sinks in ("f32", None)]
 # The first entry whose condition holds takes the call. Arguments in `divisible` are multiples of 16 there.
 STRIDES = ["q", "k_cache", "v_cache", "D", "q_stride_0", "q_stride_1", "k_cache_stride_0", "k_cache_stride_1", "k_cache_stride_2",

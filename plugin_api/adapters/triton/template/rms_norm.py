@@ -25,7 +25,7 @@ def rms_norm(x, residual, weight, out, C, eps, BLOCK: tl.constexpr):
 PLUGIN = ("template_triton", "0.1.0")
 # Kernels in the order of their launches, each with its grid.
 LAUNCH = [(rms_norm, ["T"])]
-# What is compiled: dtypes of tensors; an optional tensor that is not named is absent.
+# Dtypes of tensors to compile for. An optional tensor without an entry is absent.
 DTYPES = [{"x": x, "weight": weight, "residual": residual}
           for x in ("bf16", "f16", "f32") for weight in (x, None) for residual in (x, None)]
 # The first entry whose condition holds takes the call. Arguments in `divisible` are multiples of 16 there.
