@@ -148,9 +148,9 @@ Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std
     const bool named = starts_with(errors[i], path + ": ");
     const std::string why = named ? errors[i].substr(path.size() + 2) : errors[i];
     if (candidate) throw Error(path, why);
-    out.emplace_back(path, why);
+    out.push_back({path, why});
   }
-  if (left == 0 && !out.empty()) throw Error(out[0].first, out[0].second);
+  if (left == 0 && !out.empty()) throw Error(out[0].path, out[0].why);
   return out;
 }
 

@@ -44,10 +44,19 @@ bool is_oracle(const std::string& plugin);
 // The name to show: the plugin's own, else its file's.
 std::string plugin_name(const FoundPlugin& plugin);
 
+struct UnusablePlugin {
+  std::string path, why;
+};
+template <class Visitor>
+void fields(Visitor& v, UnusablePlugin& p) {
+  v("path", p.path, "its file");
+  v("why", p.why, "why it cannot be used");
+}
+using Unusable = std::vector<UnusablePlugin>;
+
 // The files that did not load, with the reason; a library that they need may be missing. `errors`
 // are those of Runner::load. Error with the first reason when a candidate is among them, or when no
 // usable baseline is left.
-using Unusable = std::vector<std::pair<std::string, std::string>>;
 Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors);
 
 }  // namespace fk

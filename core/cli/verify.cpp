@@ -40,19 +40,9 @@ void fields(Visitor& v, VerifyOp& o) {
   v("op", o.op, "the op");
   v("provider", o.provider, "the provider");
 }
-struct UnusableBaseline {
-  std::string path, why;
-};
-template <class Visitor>
-void fields(Visitor& v, UnusableBaseline& u) {
-  v("path", u.path, "its file");
-  v("why", u.why, "why it cannot be used");
-}
 template <class Visitor>
 void fields(Visitor& v, VerifyReport& r) {
   std::vector<VerifyOp> ops(r.ops.begin(), r.ops.end());
-  std::vector<UnusableBaseline> broken;
-  for (const auto& [path, why] : r.unusable) broken.push_back({path, why});
   bool passed = r.passed();
   v("name", r.name, "the case");
   v("ops", ops, "who runs which op");
@@ -65,7 +55,7 @@ void fields(Visitor& v, VerifyReport& r) {
   v("providers", r.providers, "all providers that ran");
   v("rows", r.rows, "one row for each comparison");
   v("seconds", r.seconds, "time of the case");
-  v("broken_plugins", broken, "baselines that cannot be used");
+  v("broken_plugins", r.unusable, "baselines that cannot be used");
 }
 
 namespace {

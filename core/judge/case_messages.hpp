@@ -12,6 +12,7 @@
 #include "core/judge/mutation_test.hpp"
 #include "core/judge/plan/asked_case.hpp"
 #include "core/judge/rank_buffers.hpp"
+#include "core/judge/verdict/fields.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
@@ -40,14 +41,6 @@ void fields(Visitor& v, SetFinding& f) {
   v("stale", f.stale);
   v("changed", f.changed);
   v("undecided", f.undecided);
-}
-
-template <class Visitor>
-void fields(Visitor& v, TriedMutant& m) {
-  v("name", m.name);
-  v("rejected", m.rejected);
-  v("worst", m.worst);
-  v("why", m.why);
 }
 
 template <class Visitor>
@@ -95,7 +88,7 @@ struct CaseOpened {
   std::vector<std::string> families = {};     // by content
   int versions = 1, calls_most = 1;           // as of an OracleServer
   std::vector<LeftOut> left_out = {};
-  std::vector<TriedMutant> nulls;
+  std::vector<MutantRow> nulls;
   double skew = 0;
   std::vector<std::string> generated;
   bool known = false;

@@ -72,8 +72,8 @@ bool CaseRun::open() {
     row_.status = Status::unjudged;
     return false;
   }
-  for (const TriedMutant& mutant : answer.nulls)
-    row_.nulls.push_back({mutant.name, mutant.rejected, error_from(mutant.worst), mutant.why});
+  row_.nulls = answer.nulls;
+  for (MutantRow& mutant : row_.nulls) mutant.worst = error_from(mutant.worst);
   row_.skew = answer.skew;
   row_.generated = answer.generated;
   families_ = answer.families;

@@ -37,12 +37,11 @@ std::optional<Slice> first_part(const ResolvedCase& resolved, const Case& source
 
 }  // namespace
 
-std::vector<TriedMutant> try_mutants(const ResolvedCase& resolved, const Case& source,
-                                     const Variant& variant, const CaseValues& inputs,
-                                     const CaseValues& want, const AskVariant& ask,
-                                     double seconds) {
+std::vector<MutantRow> try_mutants(const ResolvedCase& resolved, const Case& source,
+                                   const Variant& variant, const CaseValues& inputs,
+                                   const CaseValues& want, const AskVariant& ask, double seconds) {
   const double start = now_seconds();
-  std::vector<TriedMutant> out;
+  std::vector<MutantRow> out;
   const auto try_on = [&](const ResolvedCase& call, const Variant& its, const CaseValues& values,
                           const CaseValues& right) {
     const AskReference asked = [&](const CaseValues& other) { return ask(call, its, other); };

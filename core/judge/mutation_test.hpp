@@ -7,15 +7,9 @@
 
 #include "core/cases/inputs.hpp"
 #include "core/cases/selection.hpp"
+#include "core/judge/verdict/verdict.hpp"
 
 namespace fk {
-
-struct TriedMutant {
-  std::string name;  // "zeros in out", "inputs in bf16"
-  bool rejected = false;
-  double worst = 0;      // largest error as a share of the allowed error
-  std::string why = {};  // reason why it was not tried; empty: it was tried
-};
 
 // Returns the reference's outputs for a call of the case with other axes; empty when it fails.
 using AskVariant = std::function<CaseValues(const ResolvedCase& resolved, const Variant& variant,
@@ -24,8 +18,8 @@ using AskVariant = std::function<CaseValues(const ResolvedCase& resolved, const 
 // Tries mutants on `inputs` (with weights) and the reference's answer `want`, for about `seconds`;
 // the current mutant is finished. Mutants without need of the reference come first. If a large
 // output has separable rows, its first rows are tried as a case of their own.
-std::vector<TriedMutant> try_mutants(const ResolvedCase& resolved, const Case& source,
-                                     const Variant& variant, const CaseValues& inputs,
-                                     const CaseValues& want, const AskVariant& ask, double seconds);
+std::vector<MutantRow> try_mutants(const ResolvedCase& resolved, const Case& source,
+                                   const Variant& variant, const CaseValues& inputs,
+                                   const CaseValues& want, const AskVariant& ask, double seconds);
 
 }  // namespace fk

@@ -199,7 +199,7 @@ void OracleServer::try_nulls() {
   // Variants of other shapes test rules. With one row or none, a wrong answer is often right.
   if (!posed_.variant.axes.empty() || !posed_.variant.listed.empty()) return;
   // By case; a process has one set of contracts.
-  static std::map<std::string, std::vector<TriedMutant>> known;
+  static std::map<std::string, std::vector<MutantRow>> known;
   const std::string key = shape_.asked.key();
   const auto found = known.find(key);
   if (found != known.end()) {

@@ -71,7 +71,7 @@ class OracleServer {
   const std::vector<std::pair<std::string, std::string>>& left_out() const { return left_out_; }
   // Mutants that were tried on this case's comparison. A mutant that passes makes the case
   // untestable. Tried once per case in this process.
-  const std::vector<TriedMutant>& nulls() const { return nulls_; }
+  const std::vector<MutantRow>& nulls() const { return nulls_; }
   double bytes() const { return bytes_; }
   // The busiest expert's load over the mean, in the first contents; 0: no routing.
   double skew() const { return skew_; }
@@ -165,7 +165,7 @@ class OracleServer {
   std::vector<std::pair<std::string, std::string>> left_out_;
   std::vector<std::unique_ptr<RankBuffers>> buffers_;  // by rank
   std::vector<Family> families_;                       // of the contents
-  std::vector<TriedMutant> nulls_;
+  std::vector<MutantRow> nulls_;
   std::vector<int> dealt_;               // contents by set
   int beside_ = -1;                      // the set that is dealt and not called; -1: none
   std::vector<uint64_t> beside_prints_;  // checksums of its memory, by rank

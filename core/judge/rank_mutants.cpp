@@ -35,7 +35,7 @@ class Gate {
           std::make_unique<Comparer>(ranks_[r], inputs[r], want[r], asker(r), kQuickElements));
   }
 
-  std::vector<TriedMutant> run() {
+  std::vector<MutantRow> run() {
     offer("rank 0's answer", std::vector<CaseValues>(ranks_.size(), right_[0]));
     const size_t last = ranks_.size() - 1;
     std::vector<CaseValues> contents = inputs_;
@@ -131,7 +131,7 @@ class Gate {
 
   // False when the answers equal the right ones, or the reference does not take them.
   bool offer(const std::string& name, const std::vector<CaseValues>& answers) {
-    TriedMutant mutant{name, false, 0};
+    MutantRow mutant{name, false, 0};
     bool differs = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (answers[r].empty()) return leave_out(name, kNoAnswer), false;
@@ -159,13 +159,13 @@ class Gate {
   // that could not be asked leaves it undecided.
   void usual(size_t r) {
     const bool first = r == 0;
-    const auto open = [](const TriedMutant& mutant) {
+    const auto open = [](const MutantRow& mutant) {
       return !mutant.rejected && mutant.why.empty();
     };
     if (!first && std::none_of(tried_.begin(), tried_.end(), open)) return;
     const auto known = [&](const std::string& name) {
       return std::find_if(tried_.begin(), tried_.end(),
-                          [&](const TriedMutant& t) { return t.name == name; });
+                          [&](const MutantRow& t) { return t.name == name; });
     };
     const auto miss = [&](const std::string& name) {
       const auto it = known(name);
@@ -196,15 +196,15 @@ class Gate {
   std::vector<ResolvedCase> ranks_;
   std::vector<CaseValues> right_;  // in the case's dtypes
   std::vector<std::unique_ptr<Comparer>> comparers_;
-  std::vector<TriedMutant> tried_;
+  std::vector<MutantRow> tried_;
 };
 
 }  // namespace
 
-std::vector<TriedMutant> try_rank_mutants(const ResolvedCase& resolved,
-                                          const std::vector<CaseValues>& inputs,
-                                          const std::vector<CaseValues>& want, const AskRanks& ask,
-                                          double seconds) {
+std::vector<MutantRow> try_rank_mutants(const ResolvedCase& resolved,
+                                        const std::vector<CaseValues>& inputs,
+                                        const std::vector<CaseValues>& want, const AskRanks& ask,
+                                        double seconds) {
   return Gate(resolved, inputs, want, ask, seconds).run();
 }
 

@@ -22,9 +22,9 @@ using AskRanks = std::function<std::vector<CaseValues>(const std::vector<CaseVal
 
 // As try_mutants(). Mutants without time or answer have a reason. `inputs` (with weights) and
 // `want` are by rank; `resolved` is any rank's.
-std::vector<TriedMutant> try_rank_mutants(const ResolvedCase& resolved,
-                                          const std::vector<CaseValues>& inputs,
-                                          const std::vector<CaseValues>& want, const AskRanks& ask,
-                                          double seconds);
+std::vector<MutantRow> try_rank_mutants(const ResolvedCase& resolved,
+                                        const std::vector<CaseValues>& inputs,
+                                        const std::vector<CaseValues>& want, const AskRanks& ask,
+                                        double seconds);
 
 }  // namespace fk

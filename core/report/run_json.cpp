@@ -136,15 +136,6 @@ void fields(Visitor& v, TooLarge& t) {
   v("device_bytes", t.device_bytes, "bytes that the device has");
 }
 
-struct BrokenPlugin {
-  std::string path, why;
-};
-template <class Visitor>
-void fields(Visitor& v, BrokenPlugin& b) {
-  v("path", b.path, "its file");
-  v("why", b.why, "why it cannot be used");
-}
-
 struct RunDocument {
   static constexpr const char* kSchema = "fk-host.run/2";
   static constexpr const char* kTitle = "What `fk-host run` found in one scenario";
@@ -156,8 +147,6 @@ void fields(Visitor& v, RunDocument& d) {
   int exit_code = r.exit_code();
   Json spent = Json::object();
   for (const auto& [what, seconds] : r.spent) spent[what] = seconds;
-  std::vector<BrokenPlugin> broken;
-  for (const auto& [path, why] : r.broken_plugins) broken.push_back({path, why});
   std::vector<CandidateReport> candidates;
   for (const SideReport& side : r.candidates) candidates.push_back({side});
   auto clocks = null_unless(r.clocks.has_value(), RunClocks{r.clocks.value_or(ClockWatch{})});
@@ -191,7 +180,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("too_large", r.too_large, "what does not fit the device; null: all fits");
   v("seconds", r.seconds, "time of the run");
   v("spent", spent, "seconds of each part, in order");
-  v("broken_plugins", broken, "plugins that cannot be used");
+  v("broken_plugins", r.broken_plugins, "plugins that cannot be used");
   v("baseline", r.baseline, "the baselines");
   v("candidates", candidates, "one entry for each candidate");
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/check/plugin_set.hpp"
 #include "core/engines/scenario.hpp"
 #include "core/judge/verdict/verdict.hpp"
 #include "core/scenario/metrics.hpp"
@@ -81,7 +82,7 @@ struct RunReport {
   int processes = 1;  // timed processes of each side, in sequence, where speed is judged
   SideReport baseline;
   std::vector<SideReport> candidates;
-  std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why
+  Unusable broken_plugins;
   std::vector<std::pair<std::string, double>> spent;  // steps of the host in seconds, in order
   std::string error;     // why the whole run ended early: baseline, oracle, or a later step
   bool spoiled = false;  // a candidate wrote to the weights; its fault

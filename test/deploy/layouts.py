@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """layouts.py FK_HOST GPU_PLUGIN: the files of packages, and the sentences of `fk-host package` for bad input. GPU_PLUGIN says
 that it has device code, and has the op silu_and_mul alone. Needs no torch. A refused package writes nothing."""
-import base64, hashlib, json, os, pathlib, subprocess, sys, tempfile, zipfile
+import base64, hashlib, json, os, pathlib, re, subprocess, sys, tempfile, zipfile
 
 host, gpu_plugin = map(os.path.abspath, sys.argv[1:])
 work = pathlib.Path(tempfile.mkdtemp())
@@ -14,6 +14,7 @@ def run(words, code, *parts):
     text = done.stdout + done.stderr
     missing = [part for part in parts if part not in text]
     assert done.returncode == code and not missing, f"{words}: exit {done.returncode}, missing {missing} in\n{text}"
+    return text
 
 
 def files_of(folder):
@@ -58,7 +59,11 @@ for target, plugin, group in (("torch", "reference", None), ("vllm", "reference"
         assert kernels == pathlib.Path(gpu_plugin).read_bytes(), "the packaged kernels are not the judged ones"
 
 # The Hub's layout: one build variant, a digest of every file, ops under the kernel's id.
-run(["reference", "--for", "hf", "--out", work / "hf"], 0, "reference for hf", "attention_varlen", "refused: all_gather")
+said = run(["reference", "--for", "hf", "--out", work / "hf"], 0, "reference for hf")
+taken, refused = (set(re.search(form, said)[1].split(", ")) for form in (r"ops \((.*)\)", r"refused: (.*?): "))
+plugins = json.loads(subprocess.run([host, "list", "plugins", "--json", "-"], capture_output=True, text=True, check=True).stdout)["rows"]
+(ops,) = (set(row["ops"]) for row in plugins if row["plugin"] == "reference")
+assert taken | refused == ops and not taken & refused and f" {len(taken)} ops " in said, (ops - taken - refused, said)
 (variant,) = (work / "hf/build").iterdir()
 assert variant.name.startswith("torch-stable-abi210-cpu-") and variant.name.endswith("-linux"), variant
 metadata = json.loads((variant / "metadata.json").read_text())

@@ -86,7 +86,7 @@ struct FamilyRow {
 
 // A mutant, which the comparison must reject before a candidate's answer is believed.
 struct MutantRow {
-  std::string name;  // "zeros", "half of the work" ...
+  std::string name;  // "zeros in out", "inputs in bf16", "half of the work"
   bool rejected = false;
   double worst = 0;      // as in ErrorFigures
   std::string why = {};  // reason why it was not tried; empty: it was tried

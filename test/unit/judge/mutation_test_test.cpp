@@ -64,7 +64,7 @@ TEST_CASE("null_gate_ends_with_its_time") {
     CHECK(tried[i].why == "no time");
     CHECK_FALSE(tried[i].rejected);
   }
-  const auto lower = [](const fk::TriedMutant& mutant) {
+  const auto lower = [](const fk::MutantRow& mutant) {
     return mutant.name.starts_with("inputs in");
   };
   CHECK(std::any_of(tried.begin(), tried.end(), lower));

@@ -37,14 +37,14 @@ Ranks answers(const Ranks& contents, bool alone) {
   return out;
 }
 
-std::vector<fk::TriedMutant> tried(const Ranks& contents, bool alone, double seconds = 1e9) {
+std::vector<fk::MutantRow> tried(const Ranks& contents, bool alone, double seconds = 1e9) {
   const auto c = sums();
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const auto ask = [&](const Ranks& others) { return answers(others, alone); };
   return fk::try_rank_mutants(resolved, contents, answers(contents, alone), ask, seconds);
 }
 
-bool has(const std::vector<fk::TriedMutant>& list, const std::string& name) {
+bool has(const std::vector<fk::MutantRow>& list, const std::string& name) {
   return std::any_of(list.begin(), list.end(), [&](const auto& f) { return f.name == name; });
 }
 
