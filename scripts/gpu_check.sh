@@ -20,7 +20,7 @@
 #   sanitize                              compute-sanitizer over the smoke cases of `cuda`
 #   precision latency neighbours ops      the judge's clock, its speed, what a candidate leaves; times of the main ops at real sizes
 #   workloads                             all workloads of the three scenarios
-#   rivals                                with several GPUs: scripts/gpu_ranks.py, what is wanted of them beside its rivals
+#   rivals                                with several GPUs: scripts/gpu/ranks.py, what is wanted of them beside its rivals
 # --ranks has only the parts of several ranks, --only those that are named. --built takes the programs in DIR as they are. FK_COMMIT names
 # the commit where there is no .git. Needs no network: flashinfer and cudnn are built where external/ has been copied along
 # (scripts/fetch_external.sh makes it), else left out, and the summary says so.
@@ -52,7 +52,7 @@ trap 'rm -rf "$parts"' EXIT
 plan=("${ranks[@]}")
 [[ -n $ranks_only ]] || plan=("${one_gpu[@]}" "${ranks[@]}" "${judged[@]}")
 # All rows, again after every line: what was seen stays where the rest is stopped.
-report() { python3 scripts/gpu_check_report.py "$parts" "$summary" "$words" >"$out/gpu_check.json"; }
+report() { python3 scripts/gpu/check_report.py "$parts" "$summary" "$words" >"$out/gpu_check.json"; }
 if ! [[ -e /dev/nvidiactl ]]; then
   for part in ${plan[*]}; do
     ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $part "* ]] || continue
@@ -78,7 +78,7 @@ fi
 } >"$summary"
 
 # A part prints its lines of the summary and answers with 0 when all is well; its reports go to $parts/<name>.json.
-summarize() { python3 scripts/check_summary.py "$@"; }
+summarize() { python3 scripts/gpu/check_summary.py "$@"; }
 verify() { # NAME CASES... -- OPTIONS...
   local name="$1" cases=()
   shift
@@ -250,15 +250,15 @@ part_divided() {
   done
   return $bad
 }
-part_rivals() { python3 scripts/gpu_ranks.py "$parts/ranks.json" --host "$host"; }
+part_rivals() { python3 scripts/gpu/ranks.py "$parts/ranks.json" --host "$host"; }
 
-part_sanitize() { HOST="$host" scripts/gpu_sanitize.sh "$out"; }
-part_precision() { python3 scripts/judge_precision.py --build "$build" --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" 2>&1; }
+part_sanitize() { HOST="$host" scripts/gpu/sanitize.sh "$out"; }
+part_precision() { python3 scripts/judge/precision.py --build "$build" --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" 2>&1; }
 part_latency() {
-  python3 scripts/verdict_latency.py --host "$host" --device cuda:0 --json "$parts/latency.json" 2>&1
+  python3 scripts/judge/verdict_latency.py --host "$host" --device cuda:0 --json "$parts/latency.json" 2>&1
 }
-part_neighbours() { python3 scripts/judge_neighbours.py --build "$build" --device cuda:0 --rounds 3 --budget 120 --json "$parts/neighbours.json" 2>&1; }
-part_ops() { python3 scripts/gpu_ops.py "$parts/ops.json" --host "$host" 2>&1; }
+part_neighbours() { python3 scripts/judge/neighbours.py --build "$build" --device cuda:0 --rounds 3 --budget 120 --json "$parts/neighbours.json" 2>&1; }
+part_ops() { python3 scripts/gpu/ops.py "$parts/ops.json" --host "$host" 2>&1; }
 part_workloads() {
   local bad=0 scenario_most=900
   for name in llama3.1 mixtral bge_m3; do scenario "$name" full || bad=1; done

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English. Run by the tests."""
+"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English, the table of scripts. Run by
+the tests."""
 import pathlib, re, shutil, subprocess, sys
 
 import english
@@ -96,6 +97,17 @@ def check_pairs():
         complain((described.get(name) or written.get(name)), "a model needs both registry/models/<domain>/<arch>.yaml and baselines/models/<domain>/<arch>.cpp")
 
 
+def check_scripts(files):
+    """Each script has one row in the table of scripts/README.md, and each row has its script."""
+    page = root / "scripts/README.md"
+    rows = re.findall(r"^\| \*?`([^`]+)`\*? \|", page.read_text(), re.M)
+    there = {f.relative_to(page.parent).as_posix() for f in files if page.parent in f.parents and f != page}
+    for name in sorted(there.difference(rows)):
+        complain(page.parent / name, "has no row in the table of scripts/README.md")
+    for name in sorted({name for name in rows if name not in there or rows.count(name) > 1}):
+        complain(page, f"`{name}` " + ("has several rows" if name in there else "is not in scripts/"))
+
+
 files = tracked()
 for f in files:
     rel = f.relative_to(root)
@@ -111,6 +123,7 @@ for folder, content in folders.items():
     if len(content) > 50:
         complain(folder, f"{len(content)} files, at most 50")
 check_pairs()
+check_scripts(files)
 problems += english.complaints()
 print("\n".join(problems) if problems else f"{len(files)} files are tidy")
 sys.exit(bool(problems))
