@@ -55,7 +55,7 @@ def candidate(env, kind, op):
     name, language = f"{op}_{kind}", "cu" if gpu else "cpp"
     its = op
     if kind == "refused":
-        its = "rms_norm" if gpu else "rope"  # without a template: it refuses every case
+        its = "rms_norm" if gpu else "rotary_embedding"  # without a template: it refuses every case
     subprocess.run([options.host, "new", its, "--name", name, "--lang", language], env=env, check=True, capture_output=True)
     source = pathlib.Path(env["FK_CANDIDATES"]) / name / f"{its}.{language}"
     if kind in ("wrong", "crashed"):
