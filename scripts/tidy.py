@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English, the table of scripts. Run by
-the tests."""
+"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English, the table of
+scripts, files of results. Run by the tests."""
 import pathlib, re, shutil, subprocess, sys
 
 import english
@@ -108,6 +108,20 @@ def check_scripts(files):
         complain(page, f"`{name}` " + ("has several rows" if name in there else "is not in scripts/"))
 
 
+def check_results(files):
+    """docs/results has one file of each subject, and every file which a source or a document names."""
+    subjects = {}
+    for f in sorted(root.glob("docs/results/20*")):
+        other = subjects.setdefault(f.name[len("2026-01-01-"):], f)
+        if other != f:
+            complain(other, f"{f.name} is newer: a subject has one file")
+    for f in files:
+        if f.suffix in (".md", ".hpp", ".cpp", ".py", ".cuh", ".cu") and "golden" not in f.parts:
+            for name in re.findall(r"\b20\d\d-\d\d-\d\d-[\w.-]+\.(?:json|txt)\b", f.read_text(errors="replace")):
+                if not (root / "docs/results" / name).is_file():
+                    complain(f, f"docs/results/{name} does not exist")
+
+
 files = tracked()
 for f in files:
     rel = f.relative_to(root)
@@ -124,6 +138,7 @@ for folder, content in folders.items():
         complain(folder, f"{len(content)} files, at most 50")
 check_pairs()
 check_scripts(files)
+check_results(files)
 problems += english.complaints()
 print("\n".join(problems) if problems else f"{len(files)} files are tidy")
 sys.exit(bool(problems))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Redraws the tables of docs/results/*.md, each between `<!-- name -->` and `<!-- end name -->`, from the newest files beside them:
-models.md: `cpu` from *-cpu.json (scripts/bench.sh), `gpu` from every *-<gpu>-<scenario>.json with the report of a run (the newest of every GPU and
-workload), `models` from *-<gpu>-models.json (scripts/gpu/models.py). ops.md: `ops` from *-<gpu>-ops.json and *-<gpu>-kernels.json (scripts/gpu/ops.py).
-ranks.md: `ranks` from *-ranks.json (scripts/gpu/ranks.py) and *-step.json. verdicts.md: `verdicts` from *-verdicts.json (scripts/judge/verdict_latency.py),
+models.md: `cpu` from *-cpu.json (scripts/bench.sh), `gpu` from every *-<gpu>-*.json with reports of runs of real size, those of gpu_check.sh too (the
+newest of every GPU and workload), `models` from *-<gpu>-models.json (scripts/gpu/models.py). ops.md: `ops` from *-<gpu>-ops.json and *-<gpu>-kernels.json (scripts/gpu/ops.py).
+ranks.md: `ranks` from *-ranks.json (scripts/gpu/ranks.py) and *-step.json. verdicts.md: `verdicts` from *-latency.json (scripts/judge/verdict_latency.py), *-verdicts.json (five small cases, by an earlier form of it),
 *-precision.json (scripts/judge/precision.py) and *-judges.json (scripts/judge/compare_judges.py, scripts/judge/compare_gpu_judges.py)."""
 import json
 import re
@@ -47,14 +47,14 @@ lines = ["| run | workload | prefill tok/s | decode tok/s | first token | per to
 runs = {}  # the newest of every scenario, device and workload
 for source in (root / "docs/results").glob(f"*-{GPUS}-*.json"):
     d = json.loads(source.read_text())
-    for w in d["report"]["baseline"]["workloads"] if "report" in d else []:
-        at = d["report"]["scenario"], d["report"]["device"], w["workload"]
-        runs[at] = max(runs.get(at, (d["date"], d, w)), (d["date"], d, w), key=lambda run: run[0])
-for (scenario, _, workload), (date, d, w) in sorted(runs.items()):
+    for r in [d[key] for key in d if key == "report" or re.fullmatch(r"run-.*-full", key)]:
+        for w in r["baseline"]["workloads"]:
+            at = r["scenario"], r["device"], w["workload"]
+            runs[at] = max(runs.get(at, (d["date"], d, r, w)), (d["date"], d, r, w), key=lambda run: run[0])
+for (scenario, _, workload), (date, d, r, w) in sorted(runs.items(), key=lambda run: run[0]):
     def figure(key, unit, scale, digits):
         v = w[key]
-        return f"{v['median'] * scale:.{digits}f}{unit} ({v['p10'] * scale:.{digits}f}-{v['p90'] * scale:.{digits}f})"
-    r = d["report"]
+        return f"{v['median'] * scale:.{digits}f}{unit} ({v['p10'] * scale:.{digits}f}-{v['p90'] * scale:.{digits}f})" if v else ""
     lines.append(f"| {scenario} {r['dtype']}, {r['device']}, driver {d['driver']}, commit {d['commit']}, {date} | {workload} | "
                  f"{figure('prefill_tokens_per_s', '', 1, 0)} | {figure('decode_tokens_per_s', '', 1, 0)} | "
                  f"{figure('first_token_s', ' ms', 1e3, 1)} | {figure('token_s', ' ms', 1e3, 2)} |")
@@ -104,6 +104,14 @@ redraw("ops", "ops", lines)
 
 lines = []
 newest = lambda *names: [found[-1] for found in (sorted((root / "docs/results").glob(name)) for name in names) if found]
+for source in of_each_gpu("latency"):
+    d = json.loads(source.read_text())
+    lines += [""] if lines else []
+    lines += [f"From `{source.relative_to(root)}`: {d['device']}, load {d['load']:.1f}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
+              "| plugin | op | server | verdict | clock, median | the longest | aim | runs |", "|---|---|---|---|---|---|---|---|"]
+    for r in d["rows"]:
+        lines.append(f"| {r['what']} | {r['op']} | {'yes' if r['server'] else 'no'} | {', '.join(r['statuses'])} | {r['wall_s']['median']:.2f} s | {r['wall_s']['most']:.2f} s | "
+                     f"{r['aim_s']:g} s | {r['runs']} |")
 for source in [*newest("*-cpu-verdicts.json"), *of_each_gpu("verdicts")]:
     d = json.loads(source.read_text())
     lines += [""] if lines else []
@@ -113,19 +121,6 @@ for source in [*newest("*-cpu-verdicts.json"), *of_each_gpu("verdicts")]:
     for r in d["rows"]:
         lines.append(f"| {r['what']} | {r['cases']} | {'yes' if r['server'] else 'no'} | {', '.join(r['statuses'])} | {1e3 * r['wall_s']['median']:.0f} ms | "
                      f"{1e3 * r['wall_s']['p95']:.0f} ms | {1e3 * r['processor_s']['median']:.0f} ms | {r['runs']} |")
-lines += ["", "The same of every run on a GPU, with the server: p95, and the median of a right one in brackets; what a program takes to start says how quick the machine is.", "",
-          "| GPU | commit | right | wrong | crashed | asked before | in an hour | a start | |", "|---|---|---|---|---|---|---|---|---|"]
-for source in of_each_gpu("verdicts"):
-    d = json.loads(source.read_text())
-    for run in [d, *d["other_runs"]]:
-        served = {r["what"]: r["wall_s"] for r in run["rows"] if r["server"]}
-        gpu = re.search(r"NVIDIA (\w+)", run.get("device", d["device"]))[1]
-        rate, start = run.get("verdicts_per_hour"), run.get("start_s")
-        begin = f"{1e3 * start['median']:.1f} ms" if start else ""
-        again = f"{1e3 * served['duplicate']['p95']:.0f} ms" if "duplicate" in served else ""
-        late = lambda what: f"{served[what]['p95']:.2f} s" if what in served else ""
-        lines.append(f"| {gpu} | {run['commit']} | {late('right')} ({served['right']['median']:.2f}) | {late('wrong')} | {late('crashed')} | "
-                     f"{again} | {f'{rate:.0f}' if rate else ''} | {begin} | {run.get('note', '')} |")
 for source in of_each_gpu("precision"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`: `silu_and_mul` in bfloat16, ratios of "
