@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English, the table of
-scripts, files of results. Run by the tests."""
+"""Checks what the layout promises: include directions, pairs of files, sizes, functions, first lines, words, English, the
+table of scripts, files of results. Run by the tests."""
 import pathlib, re, shutil, subprocess, sys
 
-import english
+import english, functions
 
 root = pathlib.Path(__file__).resolve().parent.parent
 order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "deploy", "cli"]
@@ -139,6 +139,6 @@ for folder, content in folders.items():
 check_pairs()
 check_scripts(files)
 check_results(files)
-problems += english.complaints()
+problems += [*english.complaints(), *functions.complaints()]
 print("\n".join(problems) if problems else f"{len(files)} files are tidy")
 sys.exit(bool(problems))
