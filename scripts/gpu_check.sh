@@ -8,7 +8,7 @@
 #   bad                                   a plugin for every rule of a device, which `check` has to name
 #   check                                 the conformance of every provider on every smoke and ci case as it is written or in bf16 (nccl: exchanges);
 #                                         with --full in every variant
-#   communicator                          messages between processes
+#   communicator                          messages between processes, and the suite of communicators (test/backend)
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   captured                              what a tiny mixtral calls its ops with: `cuda` is right on it, routings are timed, kernels are judged
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time; what
@@ -66,7 +66,7 @@ host=$build/fk-host gpus="$(nvidia-smi -L | wc -l)"
 [[ -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus="$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)"
 if [[ -z $built ]]; then
   { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
-    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_device_suite_cuda fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
+    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_device_suite_cuda fk_comm_suite_cuda fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
     { tail -40 "$out/build.log"; echo "the build failed" | tee "$summary"; exit 3; }
 fi
 {
@@ -210,9 +210,10 @@ collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
 divided="all_reduce_add_rms_norm vocab_parallel_embedding" experts="moe_dispatch moe_combine fused_moe_ep"
 products="linear_all_reduce linear_reduce_scatter all_gather_linear"
 part_communicator() {
-  timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests" >"$out/communicator.log" 2>&1
-  local status=$?
-  tail -1 "$out/communicator.log"
+  local form status forms="own libraries"; ((gpus < 2)) || forms+=" machines"
+  { timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests"; status=$?
+    for form in $forms; do FK_SUITE_DEVICE=cuda FK_SUITE_COMM=$form timeout -k 10 300 "$build/test/backend/fk_comm_suite_cuda" || status=1; done; } >"$out/communicator.log" 2>&1
+  grep -E ': (good|BAD)$|^All tests passed|^test cases:' "$out/communicator.log" || tail -1 "$out/communicator.log"
   return $status
 }
 part_failing() {
