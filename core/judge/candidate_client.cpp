@@ -8,7 +8,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/text.hpp"
 #include "core/judge/judge.hpp"
-#include "core/judge/timing_penalty.hpp"
+#include "core/judge/race/timing_penalty.hpp"
 
 namespace fk {
 

@@ -14,6 +14,7 @@
 #include "core/base/text.hpp"
 #include "core/judge/plan/hidden_cases.hpp"
 #include "core/judge/plan/hidden_shapes.hpp"
+#include "core/judge/race/case_race.hpp"
 #include "core/judge/rank_buffers.hpp"
 
 namespace fk {
@@ -76,21 +77,23 @@ bool CaseRun::open() {
   for (MutantRow& mutant : row_.nulls) mutant.worst = error_from(mutant.worst);
   row_.skew = answer.skew;
   row_.generated = answer.generated;
-  families_ = answer.families;
-  sets_ = answer.sets;
-  plan_ = answer.plan;
-  bytes_ = answer.bytes;
-  flops_ = answer.flops;
-  known_ = answer.known;
-  own_devices_ = answer.own_devices;
-  wire_ = answer.wire;
-  roofline_s_ = answer.roofline_s;
-  floor_s_ = answer.floor_s;
   // A third is held back for timed calls on unseen contents.
-  versions_ = answer.versions;
-  calls_most_ = answer.calls_most;
-  const int each = static_cast<int>(families_.size()) / versions_;
-  seen_ = kept_ = versions_ * std::max(1, each - each / 3);
+  const int each = static_cast<int>(answer.families.size()) / answer.versions;
+  const int seen = answer.versions * std::max(1, each - each / 3);
+  facts_ = {.families = answer.families,
+            .sets = answer.sets,
+            .seen = seen,
+            .kept = seen,
+            .versions = answer.versions,
+            .calls_most = answer.calls_most,
+            .plan = answer.plan,
+            .own_devices = answer.own_devices,
+            .known = answer.known,
+            .bytes = answer.bytes,
+            .flops = answer.flops,
+            .wire = answer.wire,
+            .roofline_s = answer.roofline_s,
+            .floor_s = answer.floor_s};
   for (const auto& left : answer.left_out) {
     FamilyRow row;
     row.family = left.family;
@@ -101,7 +104,7 @@ bool CaseRun::open() {
             .asked = asked,
             .device = request_.device,
             .threads = std::max(1, request_.threads / request_.ranks),  // they share the cores
-            .sets = sets_,
+            .sets = facts_.sets,
             .read_bytes = answer.read_bytes,
             .written_bytes = answer.written_bytes};
   return true;
@@ -116,23 +119,23 @@ bool CaseRun::sit() {
 
 std::vector<int> CaseRun::ring(int first, int count) const {
   std::vector<int> out(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) out[static_cast<size_t>(i)] = (first + i) % sets_;
+  for (int i = 0; i < count; ++i) out[static_cast<size_t>(i)] = (first + i) % facts_.sets;
   return out;
 }
 
 int CaseRun::some_first() {
   constexpr int kGraphs = 3;
   const bool any = request_.device == "cpu" || request_.ranks > 1;
-  const int places = any ? sets_ : std::min(sets_, kGraphs);
-  return static_cast<int>(random_.integer(0, places)) * (sets_ / places);
+  const int places = any ? facts_.sets : std::min(facts_.sets, kGraphs);
+  return static_cast<int>(random_.integer(0, places)) * (facts_.sets / places);
 }
 
 std::vector<int> CaseRun::some_contents(int first, int count, Of of) {
   std::vector<int> out = ring(first, count);
   for (int& c : out) {
-    c %= versions_;
+    c %= facts_.versions;
     if (of == Of::all) {
-      c += versions_ * static_cast<int>(random_.integer(0, seen_ / versions_));
+      c += facts_.versions * static_cast<int>(random_.integer(0, facts_.seen / facts_.versions));
     } else {
       const auto& some = ordinary_.at(static_cast<size_t>(c));
       c = some[static_cast<size_t>(random_.integer(0, static_cast<int64_t>(some.size())))];
@@ -144,25 +147,28 @@ std::vector<int> CaseRun::some_contents(int first, int count, Of of) {
 // An earlier race dealt its held-back contents to the candidate, even if a baseline failed in it.
 // So each race gets new ones.
 void CaseRun::renew_contents() {
-  if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
+  if (races_++ == 0 || facts_.kept >= static_cast<int>(facts_.families.size())) return;
   spent_.enter(kNewContents);
   const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
-  room_.ask(CaseRenew{case_run_->id, kept_, secret_.seed(which)});
+  room_.ask(CaseRenew{case_run_->id, facts_.kept, secret_.seed(which)});
   spent_.enter("timing");
 }
 
-void CaseRun::enter(const char* part) {
-  if (flush_) spent_.enter(std::string("timing") + part);
-}
-
-// Makes one sample. Nothing when the client failed.
 std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int first,
                                                    const std::vector<int>& contents,
-                                                   std::vector<Look>& looks, Way way, int core) {
+                                                   std::vector<Look>& looks,
+                                                   const SampleOptions& options) {
+  using Way = SampleOptions::Way;
+  const Way way = options.way;
+  const int core = options.core;
+  const bool flush = options.flush, all_cold = options.all_cold;
+  const auto enter = [&](const char* part) {
+    if (flush) spent_.enter(std::string("timing") + part);
+  };
   room_.budget().need();
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
-  const bool spare = &client == &candidate_ && count < sets_;
+  const bool spare = &client == &candidate_ && count < facts_.sets;
   const int beside = spare ? ring(first + count, 1)[0] : -1,
             its = some_contents(first + count, 1, Of::all)[0];
   const auto deal = [&](bool numbers_only) {
@@ -171,7 +177,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
                        .contents = contents,
                        .poison = poison_ % 2 == 1,
                        .numbers_only = numbers_only,
-                       .flush = flush_ && !numbers_only,
+                       .flush = flush && !numbers_only,
                        .flush_all = way == Way::cold && !numbers_only,
                        .beside = numbers_only ? -1 : beside,
                        .beside_content = its});
@@ -188,15 +194,15 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   for (size_t i = 0; singly && i < sets.size(); ++i) graphs.push_back({sets[i]});
   const bool armed = std::all_of(graphs.begin(), graphs.end(),
                                  [&](const auto& graph) { return client.armed(graph); });
-  const bool ahead = plan_ || (request_.device != "cpu" && !armed);
+  const bool ahead = facts_.plan || (request_.device != "cpu" && !armed);
   if (ahead) deal(true);
-  if (ahead || all_cold_ || (flush_ && client.keeps)) {
+  if (ahead || all_cold || (flush && client.keeps)) {
     enter(": graphs and own memory");
-    const bool once = all_cold_ && &client != &candidate_;
+    const bool once = all_cold && &client != &candidate_;
     for (const auto& graph : graphs) {
       runners.thaw();  // a worker is stopped after each answer
-      if (!client.arm(case_run_->id, plan_, graph, graph.empty() ? first : graph[0],
-                      static_cast<int>(graph.size()), all_cold_, once))
+      if (!client.arm(case_run_->id, facts_.plan, graph, graph.empty() ? first : graph[0],
+                      static_cast<int>(graph.size()), all_cold, once))
         return std::nullopt;
     }
     runners.freeze();
@@ -215,7 +221,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   const std::vector<double> waited = waits_of(runners, request_.device == "cpu");
   runners.thaw();
   if (way == Way::late) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(late_s_));
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_s));
     // Each thread works a little to continue and to wait again.
     const double waking = 50e-6 * runners.size() + 20e-6 * runners.threads();
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
@@ -268,8 +274,8 @@ int CaseRun::side_of_baseline(const std::string& plugin) {
 }
 
 void CaseRun::count(const Look& look) {
-  FamilyRow& row = by_family_[families_[static_cast<size_t>(look.content)]];
-  row.family = families_[static_cast<size_t>(look.content)];
+  FamilyRow& row = by_family_[facts_.families[static_cast<size_t>(look.content)]];
+  row.family = facts_.families[static_cast<size_t>(look.content)];
   ++row.calls;
   row.worst = std::max(row.worst, look.worst);
   if (!look.undecided.empty()) {
@@ -279,13 +285,12 @@ void CaseRun::count(const Look& look) {
   }
 }
 
-// Fills the row from the oracle's findings. False when something is wrong.
 bool CaseRun::accept(const std::vector<Look>& looks, bool timed) {
   bool good = true;
   for (const Look& look : looks) {
     count(look);
     if (!good) continue;
-    const std::string& family = families_[static_cast<size_t>(look.content)];
+    const std::string& family = facts_.families[static_cast<size_t>(look.content)];
     if (look.changed && candidate_.deterministic) {
       good = false;
       row_.status = Status::nondeterministic;
@@ -332,29 +337,29 @@ bool CaseRun::values() {
   constexpr int kAtOnce = 16, kLeast = 24;
   constexpr double kSeconds = 1;
   const bool together = request_.ranks > 1;
-  const int some = std::max(1, kAtOnce / versions_) * versions_;
-  const int most = together ? std::min(sets_, some) : sets_;
+  const int some = std::max(1, kAtOnce / facts_.versions) * facts_.versions;
+  const int most = together ? std::min(facts_.sets, some) : facts_.sets;
   const double start = now_seconds();
   std::vector<int> firsts;
   for (int round = 0; round < (together ? 3 : 2); ++round) {
     poison_ = round;
-    for (int done = 0; done < seen_; done += most) {
+    for (int done = 0; done < facts_.seen; done += most) {
       if (together && round == 0 && done >= kLeast && now_seconds() - start > kSeconds)
-        seen_ = done;
+        facts_.seen = done;
       std::vector<int> contents;
-      for (int i = done; i < std::min(done + most, seen_); ++i)
-        contents.push_back(round == 2 ? (i + versions_) % seen_ : i);
+      for (int i = done; i < std::min(done + most, facts_.seen); ++i)
+        contents.push_back(round == 2 ? (i + facts_.versions) % facts_.seen : i);
       if (contents.empty()) break;
       const auto chunk = static_cast<size_t>(done / most);
       // The sets half of all sets away have another neighbour at their end (case_layout).
       if (round == 0 || together) firsts.push_back(some_first());
       const int first = round == 0   ? firsts.back()
-                        : !together  ? (firsts[chunk] + (sets_ / 2 | 1)) % sets_
+                        : !together  ? (firsts[chunk] + (facts_.sets / 2 | 1)) % facts_.sets
                         : round == 1 ? firsts.back()
                                      : firsts[firsts.size() / 2 + chunk];
-      std::rotate(contents.begin(), contents.begin() + first % versions_, contents.end());
+      std::rotate(contents.begin(), contents.begin() + first % facts_.versions, contents.end());
       std::vector<Look> looks;
-      if (!take(candidate_, first, contents, looks)) {
+      if (!take(candidate_, first, contents, looks, {})) {
         blame(row_, candidate_);
         return false;
       }
@@ -402,9 +407,9 @@ bool CaseRun::baseline_is_right(CandidateClient& baseline, std::string& why) {
   candidate_.runners().freeze();
   baseline.runners().thaw();
   std::vector<int> contents;
-  for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
+  for (int i = 0; i < std::min(facts_.sets, facts_.seen); ++i) contents.push_back(i);
   std::vector<Look> looks;
-  if (!baseline.sit(shape_, case_run_->fds) || !take(baseline, 0, contents, looks)) {
+  if (!baseline.sit(shape_, case_run_->fds) || !take(baseline, 0, contents, looks, {})) {
     why = baseline.why();
     if (!baseline.runners().failed() && starts_with(baseline.words(), "refused: ")) why.clear();
     return false;
@@ -416,18 +421,26 @@ bool CaseRun::baseline_is_right(CandidateClient& baseline, std::string& why) {
   return false;
 }
 
+void CaseRun::race(CandidateClient& baseline) {
+  ordinary_.assign(static_cast<size_t>(facts_.versions), {});
+  for (int i = 0; i < facts_.seen; ++i)
+    if (facts_.families[static_cast<size_t>(i)] == "ordinary")
+      ordinary_[static_cast<size_t>(i % facts_.versions)].push_back(i);
+  race_case(*this, baseline);
+  fill_families();
+}
+
 double CaseRun::quickest_s(CandidateClient& baseline) {
   constexpr int kTimes = 3, kCalls = 8;
-  const std::vector<int> contents = ring(0, std::min({sets_, seen_, calls_most_, kCalls}));
+  const std::vector<int> contents =
+      ring(0, std::min({facts_.sets, facts_.seen, facts_.calls_most, kCalls}));
   double out = HUGE_VAL;
-  flush_ = true;
   for (int i = 0; i < kTimes; ++i) {
     std::vector<Look> looks;
-    const auto call = take(baseline, 0, contents, looks);
+    const auto call = take(baseline, 0, contents, looks, {.flush = true});
     if (!call) break;
     out = std::min(out, call->claim_s);
   }
-  flush_ = false;
   return out;
 }
 

@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controller's side of one case. It asks the oracle to deal and compare, lets workers call, and
-// fills the row of the case.
+// fills the row of the case. race/case_race.hpp has the timed part.
 #pragma once
 #include <map>
 
 #include "core/base/spent.hpp"
 #include "core/cases/numerics/judgement.hpp"
-#include "core/judge/gpu_telemetry.hpp"
 #include "core/judge/judge.hpp"
 #include "core/judge/judge_pool.hpp"
-#include "core/judge/timing_penalty.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
 
 // Prefix of the reason in passed_over for a baseline with a wrong answer.
 inline constexpr const char* kItIsWrong = "it is wrong: ";
+
+// An open case, as the oracle describes it.
+struct CaseFacts {
+  std::vector<std::string> families;  // by content
+  int sets = 0, seen = 0;             // contents [0, seen): for calls at any time
+  int kept = 0;                       // contents from here on are ordinary, and for one call each
+  int versions = 1;                   // of weights: set i and content i have version i % versions
+  int calls_most = 1;                 // in a sample
+  bool plan = false, own_devices = false;
+  bool known = false;  // all inputs are recorded
+  double bytes = 0, flops = 0, wire = 0, roofline_s = 0, floor_s = 0;
+};
+
+// How calls of a sample are made.
+struct SampleOptions {
+  // usual: contents, then calls. late: a pause in between. cold: a flush of all caches in between.
+  // warm: buffers of the calls before; on a device one call. eager: calls without a capture.
+  enum class Way { usual, late, cold, warm, eager };
+  Way way = Way::usual;
+  int core = -1;          // of the calls; -1: any
+  bool flush = false;     // the caches are flushed before
+  bool all_cold = false;  // all memory of the calling process is cold before
+  double pause_s = 0;     // of a late sample
+};
 
 class CaseRun {
  public:
@@ -46,63 +68,37 @@ class CaseRun {
   };
   void race(CandidateClient& baseline);
 
- private:
-  class RaceContender;
+  // Parts of samples, for race/.
   using Look = SetFinding;
-  std::vector<int> ring(int first, int count) const;
+  const CaseFacts& facts() const { return facts_; }
+  int id() const { return case_run_->id; }
+  const CaseRunRequest& request() const { return request_; }
+  bool on_cpu() const { return request_.device == "cpu"; }
+  JudgePool& room() { return room_; }
+  CandidateClient& candidate() { return candidate_; }
+  CaseVerdict& row() { return row_; }
+  const CaseVerdict& row() const { return row_; }
+  double seconds() const { return seconds_; }  // for timing
+  int64_t random(int64_t low, int64_t high) { return random_.integer(low, high); }
   int some_first();  // on a device one of few, because each has a graph
-  // usual: contents, then calls. late: a pause in between. cold: a flush of all caches in between.
-  // warm: buffers of the calls before; on a device one call. eager: calls without a capture.
-  enum class Way { usual, late, cold, warm, eager };
-  std::optional<CandidateClient::Call> take(CandidateClient& client, int first,
-                                            const std::vector<int>& contents,
-                                            std::vector<Look>& looks, Way way = Way::usual,
-                                            int core = -1);
-  int side_of_baseline(const std::string& plugin);
-  void enter(const char* part);  // begins a part of `spent`, the record of time
-  bool accept(const std::vector<Look>& looks, bool timed);
-  bool nothing_stray();  // false: the row names writes around tensors of any set
-  void blame_stray(const std::string& text);
   // Contents that may be called in the sets from `first` on.
   enum class Of { ordinary, all };
   std::vector<int> some_contents(int first, int count, Of of);
-  void renew_contents();  // new contents for one call each, in every race but the first
-  // True when both sides' samples take equally long, with different numbers of calls
-  // (sample_calls.hpp): on a device with one rank. The race may show that the numbers were wrong;
-  // count_again() corrects them.
-  bool samples_as_long() const;
-  void set_calls(RaceContender& mine, RaceContender& theirs, double seconds);
-  bool counts_are_good(const RaceContender& mine, const RaceContender& theirs,
-                       const RaceResult& result) const;
-  void count_again(RaceContender& mine, RaceContender& theirs, double seconds,
-                   const RaceResult& result);
-  void penalise_counts();
-  // Number of calls in a sample: `most`, or with several ranks a random number from half of it on.
-  int calls_of_ranks(int most);
-  // Median seconds of a request without calls, after a stop as long as in other samples.
-  double wake_s(CandidateClient& client);
-  void fresh_rounds(RaceContender& mine, RaceContender& theirs);
-  void late_rounds(RaceContender& mine, RaceContender& theirs);
-  void cold_rounds(RaceContender& mine, RaceContender& theirs);
-  void alone_rounds(RaceContender& mine, RaceContender& theirs);
-  void warm_rounds(RaceContender& mine, RaceContender& theirs);
-  // Seconds of one call's bytes in a copy, as one of `calls` copies. 0: there are several ranks, or
-  // memory is short.
-  double copy_s(int calls);
-  // A short race with all memory of both processes cold.
-  Ratio cold_ratio(CandidateClient& baseline, int count);
-  // A few samples without a capture, after a race in which a side had one. Its row follows the
-  // race's row.
-  void eager_row(CandidateClient& baseline, const RaceContender& mine, const RaceContender& theirs);
-  // Fills the fields that every row of a race has.
-  TimingRow row_of(const RaceResult& result, const RaceContender& mine,
-                   const RaceContender& theirs) const;
-  // `cold` is the result of cold_ratio(); nothing where the candidate is not faster.
-  void conclude_race(const RaceContender& mine, const RaceContender& theirs,
-                     const RaceResult& result, const std::optional<Ratio>& cold,
-                     const std::string& evidence);
-  // Empty, or why times say nothing about the candidate; the row gets it.
-  std::string why_not_compared() const;
+  // New contents for one call each, in every race but the first.
+  void renew_contents();
+  void change_poison() { ++poison_; }
+  // Makes one sample. Nothing when the client failed.
+  std::optional<CandidateClient::Call> take(CandidateClient& client, int first,
+                                            const std::vector<int>& contents,
+                                            std::vector<Look>& looks, const SampleOptions& options);
+  // Fills the row from the oracle's findings. False when something is wrong.
+  bool accept(const std::vector<Look>& looks, bool timed);
+  void blame_stray(const std::string& text);
+
+ private:
+  std::vector<int> ring(int first, int count) const;
+  int side_of_baseline(const std::string& plugin);
+  bool nothing_stray();  // false: the row names writes around tensors of any set
   void fill_families();
   void count(const Look& look);
 
@@ -110,27 +106,18 @@ class CaseRun {
   CandidateClient candidate_;
   CaseVerdict& row_;
   CaseRunRequest request_;
-  double seconds_;  // for timing
+  double seconds_;
   const Secret& secret_;
   Spent& spent_;
   std::unique_ptr<OpenCaseRun> case_run_;
   Random random_;
   CaseBegin shape_;  // what both sides are told
-  std::vector<std::string> families_;
+  CaseFacts facts_;
   std::vector<std::string> baselines_;      // baselines that have called; the index is their side
   std::vector<std::vector<int>> ordinary_;  // contents for calls at any time, by version
   std::map<std::string, FamilyRow> by_family_;
-  int sets_ = 0, seen_ = 0;  // contents [0, seen_): for calls at any time
-  int kept_ = 0;             // contents from here on are ordinary, and for one call each
-  int versions_ = 1;         // of weights: set i and content i have version i % versions_
-  int calls_most_ = 1;       // in a sample
-  bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false, known_ = false;
   int poison_ = 0, races_ = 0;
   std::string kernel_of_library_;
-  double late_s_ = 0;  // pause between contents and a late call
-  double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
-  std::unique_ptr<GpuTelemetry> watch_;  // during a race; null: the device has none
-  Throttling throttling_{nullptr};       // of the current race
 };
 
 // Fills status, why and rule from a client that failed a request.

@@ -22,7 +22,7 @@
 #include "core/judge/plan/case_plan.hpp"
 #include "core/judge/plan/hidden_cases.hpp"
 #include "core/judge/process_inspection.hpp"
-#include "core/judge/timing_penalty.hpp"
+#include "core/judge/race/timing_penalty.hpp"
 #include "core/measure/background_work.hpp"
 #include "core/plugin/library.hpp"
 #include "core/worker/symbols.hpp"

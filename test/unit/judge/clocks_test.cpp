@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clocks that agree and clocks that do not; calls that remember.
-#include "core/judge/timing_penalty.hpp"
+#include "core/judge/race/timing_penalty.hpp"
 
 #include <unistd.h>
 
@@ -210,7 +210,10 @@ TEST_CASE("who is faster by a little has to be so beyond every penalty", "[judge
     fk::Ratio r{claimed, claimed * 0.99, claimed * 1.01, 40, fk::Speed::unknown};
     r.speed = fk::speed_of(r.low, r.high, 0.01);
     const auto theirs = samples(500e-6 * (times > 0 ? times : claimed), 50e-6, 1);
-    why = fk::take_penalty_off(r, {mine, fresh, late, cold}, {theirs, same, none, warm}, 500e-6);
+    why = fk::take_penalty_off(r, mine, theirs,
+                               {fk::extra_of_fresh(fresh, same), fk::extra_of_late(late, none),
+                                fk::extra_of_cold(cold, warm)},
+                               500e-6);
     return r;
   };
   std::string why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many calls a sample has.
-#include "core/judge/sample_calls.hpp"
+#include "core/judge/race/sample_calls.hpp"
 
 #include "test/catch.hpp"
 

@@ -93,8 +93,8 @@ std::string penalise_work_ahead(Ratio& ratio, const AloneSamples& candidate,
 // Seconds that a process's first thread has waited for a core since it began, as the kernel counts
 // them; 0 where it does not count.
 double waited_for_core_s(int pid);
-// True when the baseline's ranks had to share their cores: in more than a quarter of its samples, a
-// rank waited longer than half of the calls' time. `waited_s`: the longest wait of a rank, by
+// True when the baseline's ranks had to share their cores. Then a rank waited longer than half of
+// the calls' time in more than a quarter of its samples. `waited_s`: the longest wait of a rank, by
 // sample of `baseline`.
 bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& waited_s);
 // Use when cores are busy: the scheduler's share of the times does not average away. `faster`
@@ -108,23 +108,28 @@ void penalise_slowed_device(Ratio& ratio);
 // lacks this spread. True when the answer changes.
 bool penalise_one_set(Ratio& ratio, double call_s);
 
+// Time of the candidate beyond its claims, as a probe measured it.
+struct ExtraTime {
+  double seconds = 0;  // of a sample's calls
+  double factor = 1;   // of the time of all calls
+  std::string what;    // "20 us of work by its threads before a late call"; empty: no extra time
+};
+// Extra time of new contents, compared with others and with the race.
+ExtraTime extra_of_fresh(const FreshSamples& candidate, const FreshSamples& baseline);
+// Work of its threads between the contents and a call.
+ExtraTime extra_of_late(const LateSamples& candidate, const LateSamples& baseline);
+// Extra time of its calls with cold caches, beyond the baseline's.
+ExtraTime extra_of_cold(const ColdSamples& candidate, const ColdSamples& baseline);
+
 // A small omission in a claim can make `faster` out of `same`. So a candidate that is faster by its
-// own clock must stay faster with these seconds added:
-//   - the controller's clock beyond the claim, less the baseline's difference;
-//   - work of its threads between the contents and a call;
-//   - the extra time of its calls with cold caches, beyond the baseline's;
-//   - the extra time of unseen contents, compared with others and with the race.
+// own clock must stay faster with `extras` added. The controller's clock beyond the claim is added
+// too, less the baseline's difference.
 // Claims may be wrong in some samples only, and the usual figures do not show that. So samples by
 // the controller's clock, less messages_s(), count where they contradict the claims. `ratio`
 // becomes the penalised one where the answer changes, or where the penalty exceeds 5 %. Returns the
 // reason; empty: no change. `calls_s`: the candidate's median seconds of all calls of a sample.
-struct TimingPenalties {
-  const ClockSamples& clocks;
-  const FreshSamples& fresh;
-  const LateSamples& late;
-  const ColdSamples& cold;
-};
-std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
-                             const TimingPenalties& baseline, double calls_s);
+std::string take_penalty_off(Ratio& ratio, const ClockSamples& candidate,
+                             const ClockSamples& baseline, const std::vector<ExtraTime>& extras,
+                             double calls_s);
 
 }  // namespace fk

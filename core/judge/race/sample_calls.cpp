@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/judge/sample_calls.hpp"
+#include "core/judge/race/sample_calls.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/judge/timing_penalty.hpp"
+#include "core/judge/race/timing_penalty.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -186,7 +186,7 @@ namespace {
 
 // Ratio by the controller's clock. Each side's first sample comes before the race; then each block
 // has two per side.
-Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baseline) {
+Ratio ratio_by_controller(const ClockSamples& candidate, const ClockSamples& baseline) {
   const double messages = messages_s(baseline);
   const auto log_of = [&](const ClockSamples& s, size_t i) {
     return std::log(std::max(s.claims_s[i], s.walls_s[i] - messages) / s.calls);
@@ -202,39 +202,57 @@ Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baselin
 
 }  // namespace
 
-std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
-                             const TimingPenalties& baseline, double calls_s) {
+ExtraTime extra_of_fresh(const FreshSamples& candidate, const FreshSamples& baseline) {
+  const double longer = std::max(1.0, longer_on_fresh(candidate, baseline));
+  if (longer <= 1) return {};
+  return {.factor = longer,
+          .what = std::to_string(std::lround(100 * (longer - 1))) + " % for new inputs"};
+}
+
+ExtraTime extra_of_late(const LateSamples& candidate, const LateSamples& baseline) {
+  const double early = quantile(candidate.early_s, 0.5) - quantile(baseline.early_s, 0.5);
+  if (early <= 0) return {};
+  return {.seconds = early,
+          .what = human_duration(early) + " of work by its threads before a late call"};
+}
+
+ExtraTime extra_of_cold(const ColdSamples& candidate, const ColdSamples& baseline) {
+  const auto& longer = candidate.longer_s;
+  if (longer.empty()) return {};
+  const double seconds = *std::min_element(longer.begin(), longer.end()) -
+                         std::max(0.0, quantile(baseline.longer_s, 0.5));
+  if (seconds <= 0) return {};
+  return {.seconds = seconds, .what = human_duration(seconds) + " cache penalty"};
+}
+
+std::string take_penalty_off(Ratio& ratio, const ClockSamples& candidate,
+                             const ClockSamples& baseline, const std::vector<ExtraTime>& extras,
+                             double calls_s) {
   if (ratio.speed != Speed::faster || calls_s <= 0) return "";
-  const double unseen = unseen_s(candidate.clocks, baseline.clocks);
-  const double early =
-      std::max(0.0, quantile(candidate.late.early_s, 0.5) - quantile(baseline.late.early_s, 0.5));
-  const auto& colder = candidate.cold.longer_s;
-  const double warm = colder.empty()
-                          ? 0
-                          : std::max(0.0, *std::min_element(colder.begin(), colder.end()) -
-                                              std::max(0.0, quantile(baseline.cold.longer_s, 0.5)));
-  const double longer = std::max(1.0, longer_on_fresh(candidate.fresh, baseline.fresh));
+  const double unseen = unseen_s(candidate, baseline);
+  double extra_s = 0, longer = 1;
+  std::vector<std::string> parts;
+  for (const ExtraTime& extra : extras) {
+    extra_s += extra.seconds;
+    longer *= extra.factor;
+    if (!extra.what.empty()) parts.push_back(extra.what);
+  }
   const auto divided = [](Ratio r, double factor) {
     for (double* value : {&r.value, &r.low, &r.high}) *value /= factor;
     r.speed = speed_of(r.low, r.high, RaceOptions().band);
     return r;
   };
-  Ratio penalised = divided(ratio, (1 + (unseen + early + warm) / calls_s) * longer);
-  const Ratio by_broker = divided(ratio_by_broker(candidate.clocks, baseline.clocks),
-                                  (1 + (early + warm) / calls_s) * longer);
-  const bool contradicts = by_broker.blocks > 1 && by_broker.high < penalised.low;
-  if (contradicts) penalised = by_broker;
+  Ratio penalised = divided(ratio, (1 + (unseen + extra_s) / calls_s) * longer);
+  const Ratio by_controller =
+      divided(ratio_by_controller(candidate, baseline), (1 + extra_s / calls_s) * longer);
+  const bool contradicts = by_controller.blocks > 1 && by_controller.high < penalised.low;
+  if (contradicts) penalised = by_controller;
   if (penalised.speed == ratio.speed && ratio.value < kLittle * penalised.value) return "";
   ratio = penalised;
-  std::vector<std::string> parts;
-  if (contradicts) parts.push_back("time that only the host's clock counts, in some samples");
-  if (unseen > 0 && !contradicts)
-    parts.push_back(human_duration(unseen) + " counted by the host's clock alone");
-  if (early > 0)
-    parts.push_back(human_duration(early) + " of work by its threads before a late call");
-  if (warm > 0) parts.push_back(human_duration(warm) + " cache penalty");
-  if (longer > 1)
-    parts.push_back(std::to_string(std::lround(100 * (longer - 1))) + " % for new inputs");
+  if (contradicts)
+    parts.insert(parts.begin(), "time that only the host's clock counts, in some samples");
+  else if (unseen > 0)
+    parts.insert(parts.begin(), human_duration(unseen) + " counted by the host's clock alone");
   return "a sample by its own clock takes " + human_duration(calls_s) + "; added are " +
          join(parts, ", ");
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names the reason for an unclear result on a CPU: other programs used its cores.
+#include "core/judge/race/case_race.hpp"
+
+namespace fk {
+
+namespace {
+
+class BusyMachine final : public RaceProbe {
+ public:
+  ProbeFinding penalise(const CaseRace& race, TimingRow& row,
+                        const std::string& why) const override {
+    const bool waited = race.candidate().had_to_wait() || race.baseline().had_to_wait();
+    if (!race.on_cpu() || row.ratio.speed != Speed::unknown || !why.empty() || !waited) return {};
+    return {"other programs used the cores during the timing", "Judge it on an idle machine."};
+  }
+};
+
+FK_RACE_PROBE(busy_machine, BusyMachine, {.measures = 140, .concludes = 140});
+
+}  // namespace
+
+}  // namespace fk
