@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each run writes the few distinct expressions over the axes into the views that depend on them,
-// plans once per group, and calls all nodes. Frames never change after set_memory.
+// Runs the nodes of one phase (program.hpp). New values of the axes change the few distinct
+// expressions over the axes, and these change the views that depend on them. Then a run uploads
+// inputs, makes one plan for each group of equal nodes, and calls all nodes. Frames never change
+// after set_memory().
 #include "core/exec/program.hpp"
 
 #include <algorithm>
@@ -13,7 +15,7 @@
 
 namespace fk {
 
-// Frequent downloads are at most this large.
+// Bytes of the staging memory: frequent downloads are at most this large.
 static constexpr int64_t kStaged = int64_t{1} << 16;
 
 int64_t Program::fetch(const std::string&, int64_t) {
@@ -42,7 +44,7 @@ PhaseProgram::PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device
     infos_.push_back({node.call.path, node.call.contract->op, node.provider->plugin,
                       node.call.contract->level, node.refusals, node.frames, node.call.contract});
   }
-  // In "decode" each request has one token, so captures may rely on that.
+  // In "decode" each request has one token, and captured steps may rely on it.
   const int32_t least =
       lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
   for (auto& node : lowered_->nodes)
@@ -152,6 +154,7 @@ std::byte* PhaseProgram::buffer_data(int buffer, const SharedBlocks& blocks) con
   return part < 0 ? nullptr : input_memory_->device(part);
 }
 
+// Adds the size of a buffer in bytes to the expressions, and returns its index in values_.
 int PhaseProgram::bytes_value(const Buffer& buffer) {
   Expr n = bytes(buffer.dtype);
   for (const auto& dim : buffer.shape) n = n * dim;
@@ -199,10 +202,12 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* la
   make_groups();
   for (size_t i = 0; i < instances_.size(); ++i) {
     contexts_.push_back({FK_END(fk_ctx, error), device_.id(), device_.stream(), blocks.scratch,
-                         blocks.scratch_bytes, nullptr, 0, nullptr});
+                         blocks.scratch_bytes, /*plan=*/nullptr, /*plan_bytes=*/0,
+                         /*error=*/nullptr});
   }
 }
 
+// Adds the sizes, strides and bytes of a view which depend on axes to the patches.
 void PhaseProgram::patch_view(ViewStore& store, const ValueInfo& info, DType dtype) {
   Expr reach = 1, count = 1;
   bool free = false;
@@ -250,7 +255,7 @@ void PhaseProgram::make_groups() {
       PlanGroup& group = groups_.emplace_back();
       group.leader = instances_[i].get();
       group.frame = instances_[i]->fitted(SectionId::plan, node.frames.plan);
-      group.blob.resize(static_cast<size_t>(node.need.plan) + 1);
+      group.blob.resize(static_cast<size_t>(node.need.plan) + 1);  // + 1: never empty
       if (!device_.host_memory()) group.device = DeviceMemory(device_, node.need.plan, "a plan");
     }
     groups_[it->second].nodes.push_back(i);
@@ -304,6 +309,7 @@ void PhaseProgram::choose_nodes() {
   const auto& nodes = lowered_->nodes;
   for (size_t i = 0; i < nodes.size(); ++i) {
     bool found = false;
+    // Nodes of one call are neighbours; `others` of them follow the first.
     for (const size_t last = i + nodes[i].others; i < last; found |= active_[i++])
       active_[i] = !found && std::ranges::all_of(nodes[i].when, holds);
     active_[i] = !found;
@@ -368,7 +374,7 @@ bool PhaseProgram::captures() const {
 }
 
 void PhaseProgram::run_captured() {
-  constexpr size_t kMost = 512;
+  constexpr size_t kMost = 512;  // captured steps; beyond it all are dropped
   if (captured_.size() >= kMost) captured_.clear();
   Captured& entry = captured_[axis_values_];
   if (!entry.work && !entry.seen) {
