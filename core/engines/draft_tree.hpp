@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of guesses for the next tokens of a text, as in EAGLE-2 and 3. It grows level by level,
-// below the most probable nodes only. At the end only the most probable nodes of all are kept.
-// Contains no tensors.
+// A tree of guesses for the next tokens of a text, as in EAGLE-2 and EAGLE-3. A draft model makes
+// the guesses (speculate.cpp). The tree grows level by level, below the most probable nodes only.
+// At the end only the most probable nodes of all are kept. It contains no tensors.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the nodes of one phase (program.hpp). New values of the axes change the few distinct
-// expressions over the axes, and these change the views that depend on them. Then a run uploads
-// inputs, makes one plan for each group of equal nodes, and calls all nodes. Frames never change
-// after set_memory().
+// Runs the nodes of one phase. New values of the axes change the views that depend on them. A run
+// also makes one plan for each group of equal nodes. Frames never change after set_memory().
 #include "core/exec/program.hpp"
 
 #include <algorithm>
@@ -154,7 +152,6 @@ std::byte* PhaseProgram::buffer_data(int buffer, const SharedBlocks& blocks) con
   return part < 0 ? nullptr : input_memory_->device(part);
 }
 
-// Adds the size of a buffer in bytes to the expressions, and returns its index in values_.
 int PhaseProgram::bytes_value(const Buffer& buffer) {
   Expr n = bytes(buffer.dtype);
   for (const auto& dim : buffer.shape) n = n * dim;
@@ -202,12 +199,10 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* la
   make_groups();
   for (size_t i = 0; i < instances_.size(); ++i) {
     contexts_.push_back({FK_END(fk_ctx, error), device_.id(), device_.stream(), blocks.scratch,
-                         blocks.scratch_bytes, /*plan=*/nullptr, /*plan_bytes=*/0,
-                         /*error=*/nullptr});
+                         blocks.scratch_bytes, /*plan=*/nullptr, 0, /*error=*/nullptr});
   }
 }
 
-// Adds the sizes, strides and bytes of a view which depend on axes to the patches.
 void PhaseProgram::patch_view(ViewStore& store, const ValueInfo& info, DType dtype) {
   Expr reach = 1, count = 1;
   bool free = false;
@@ -309,7 +304,6 @@ void PhaseProgram::choose_nodes() {
   const auto& nodes = lowered_->nodes;
   for (size_t i = 0; i < nodes.size(); ++i) {
     bool found = false;
-    // Nodes of one call are neighbours; `others` of them follow the first.
     for (const size_t last = i + nodes[i].others; i < last; found |= active_[i++])
       active_[i] = !found && std::ranges::all_of(nodes[i].when, holds);
     active_[i] = !found;

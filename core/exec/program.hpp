@@ -107,6 +107,7 @@ class PhaseProgram final : public Program {
   };
   void plan_arena();
   void make_patches();
+  // Adds the sizes, strides and bytes of a view that depend on axes to the patches.
   void patch_view(ViewStore& store, const ValueInfo& info, DType dtype);
   void make_groups();
   void run_plans();
@@ -118,6 +119,7 @@ class PhaseProgram final : public Program {
   [[noreturn]] void node_failed(size_t node);
   Value find_output(const std::string& name) const;
   int64_t size_at_limits(const Buffer& buffer) const;
+  // Adds the size of a buffer in bytes to the expressions; returns its index in values_.
   int bytes_value(const Buffer& buffer);
   std::byte* buffer_data(int buffer, const SharedBlocks& blocks) const;
 
