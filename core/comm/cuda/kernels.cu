@@ -28,8 +28,7 @@ __device__ unsigned long long time_ns() {
   return now;
 }
 
-__global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int size,
-                               unsigned long long patience_ns) {
+__global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int size, unsigned long long patience_ns) {
   const int r = int(threadIdx.x);
   const uint32_t number = *count + 1;
   __syncthreads();
@@ -40,69 +39,32 @@ __global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int
   store_release(static_cast<uint32_t*>(pads.at[r]) + rank, number);
   const uint32_t* theirs = static_cast<uint32_t*>(pads.at[rank]) + r;
   const unsigned long long start = time_ns();
-  // the difference stays right when numbers wrap around
+  // The difference stays right when numbers wrap around.
   while (int32_t(load_acquire(theirs) - number) < 0)
     if (time_ns() - start > patience_ns) __trap();
 }
 
 // The type in which a reduction computes.
-template <class T>
-struct Wide {
-  using type = long long;
-};
-template <>
-struct Wide<double> {
-  using type = double;
-};
-template <>
-struct Wide<float> {
-  using type = float;
-};
-template <>
-struct Wide<__half> {
-  using type = float;
-};
-template <>
-struct Wide<__nv_bfloat16> {
-  using type = float;
-};
+template <class T> struct Wide { using type = long long; };
+template <> struct Wide<double> { using type = double; };
+template <> struct Wide<float> { using type = float; };
+template <> struct Wide<__half> { using type = float; };
+template <> struct Wide<__nv_bfloat16> { using type = float; };
 
-template <class W, class T>
-__device__ W widen(T v) {
-  return W(v);
-}
-template <>
-__device__ float widen(__half v) {
-  return __half2float(v);
-}
-template <>
-__device__ float widen(__nv_bfloat16 v) {
-  return __bfloat162float(v);
-}
-template <class T, class W>
-__device__ T narrow(W v) {
-  return T(v);
-}
-template <>
-__device__ __half narrow(float v) {
-  return __float2half(v);
-}
-template <>
-__device__ __nv_bfloat16 narrow(float v) {
-  return __float2bfloat16(v);
-}
+template <class W, class T> __device__ W widen(T v) { return W(v); }
+template <> __device__ float widen(__half v) { return __half2float(v); }
+template <> __device__ float widen(__nv_bfloat16 v) { return __bfloat162float(v); }
+template <class T, class W> __device__ T narrow(W v) { return T(v); }
+template <> __device__ __half narrow(float v) { return __float2half(v); }
+template <> __device__ __nv_bfloat16 narrow(float v) { return __float2bfloat16(v); }
 
-template <class T>
-__global__ void reduce_kernel(RankPointers from, int size, T* out, int64_t count, int op) {
+template <class T> __global__ void reduce_kernel(RankPointers from, int size, T* out, int64_t count, int op) {
   using W = typename Wide<T>::type;
-  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < count;
-       i += int64_t(gridDim.x) * blockDim.x) {
+  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x) {
     W sum = widen<W>(static_cast<const T*>(from.at[0])[i]);
     for (int r = 1; r < size; ++r) {
       const W next = widen<W>(static_cast<const T*>(from.at[r])[i]);
-      sum = op == FK_SUM   ? sum + next
-            : op == FK_MAX ? (next > sum ? next : sum)
-                           : (next < sum ? next : sum);
+      sum = op == FK_SUM ? sum + next : op == FK_MAX ? (next > sum ? next : sum) : (next < sum ? next : sum);
     }
     out[i] = narrow<T>(sum);
   }
@@ -110,17 +72,14 @@ __global__ void reduce_kernel(RankPointers from, int size, T* out, int64_t count
 
 }  // namespace
 
-cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size,
-                    double patience_s, cudaStream_t stream) {
-  barrier_kernel<<<1, 64, 0, stream>>>(pads, count, rank, size,
-                                       static_cast<unsigned long long>(1e9 * patience_s));
+cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size, double patience_s, cudaStream_t stream) {
+  barrier_kernel<<<1, 64, 0, stream>>>(pads, count, rank, size, static_cast<unsigned long long>(1e9 * patience_s));
   return cudaGetLastError();
 }
 
-cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int64_t count,
-                   int64_t op, cudaStream_t stream) {
+cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int64_t count, int64_t op, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  // at most two blocks for each SM
+  // At most two blocks for each SM.
   const unsigned blocks = unsigned(count < 512 * 264 ? (count + 511) / 512 : 264);
   const auto go = [&](auto type) {
     using T = decltype(type);
@@ -128,24 +87,15 @@ cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int
     return cudaGetLastError();
   };
   switch (dtype) {
-    case FK_F64:
-      return go(double{});
-    case FK_F32:
-      return go(float{});
-    case FK_F16:
-      return go(__half{});
-    case FK_BF16:
-      return go(__nv_bfloat16{});
-    case FK_I64:
-      return go(static_cast<long long>(0));
-    case FK_I32:
-      return go(0);
-    case FK_I8:
-      return go(static_cast<signed char>(0));
-    case FK_U8:
-      return go(static_cast<unsigned char>(0));
-    default:
-      return cudaErrorInvalidValue;
+    case FK_F64: return go(double{});
+    case FK_F32: return go(float{});
+    case FK_F16: return go(__half{});
+    case FK_BF16: return go(__nv_bfloat16{});
+    case FK_I64: return go(static_cast<long long>(0));
+    case FK_I32: return go(0);
+    case FK_I8: return go(static_cast<signed char>(0));
+    case FK_U8: return go(static_cast<unsigned char>(0));
+    default: return cudaErrorInvalidValue;
   }
 }
 
