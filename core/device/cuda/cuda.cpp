@@ -461,7 +461,6 @@ class Cuda final : public Device {
   cuda::Hold hold_;
   void* context_ = nullptr;  // the device's context, current on every thread that uses it
   cuda::Settings settings_;  // the original settings
-  // idle_ is never recorded, so a query of it shows the state of the context.
   cudaEvent_t uploaded_ = nullptr, idle_ = nullptr, before_launch_ = nullptr,
               after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;
