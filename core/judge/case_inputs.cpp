@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kDeviceContents = 24;  // most contents of a case on a device
 constexpr size_t kKept = 3;          // 1/kKept of the contents is held back for the race
-// Copies of a content in memory: the generated tensors, tensors to compare with, and on a device
-// tensors to deal (to write into the inputs of a call).
+// Copies of a content in memory: the generated tensors, and tensors to compare with. On a device
+// there are also tensors to deal (to write into the inputs of a call).
 constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
 constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
 
