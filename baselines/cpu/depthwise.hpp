@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution with channels last. The kernel copies a band of rows of a block of channels
 // to float32, with zeros around it. The copy fits into the second-level cache. Then the sums of 7
-// or 8 output pixels of a row stay in registers while the window passes by; the zeros make tests
+// or 8 output pixels of a row stay in registers while the window passes by. The zeros make tests
 // for borders needless.
 #pragma once
 #include "level.hpp"

