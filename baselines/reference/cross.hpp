@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of a decoder's token over the keys and values of an encoder's output, which earlier ops
-// have stored in a slot of source_k and source_v.
+// Attention of a decoder's token over the keys and values of an encoder's output. Earlier ops have
+// stored these in a slot of source_k and source_v.
 #pragma once
 #include "op.hpp"
 

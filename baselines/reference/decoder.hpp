@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Self-attention over the KV page cache, in two passes over the tokens. The first stores k and v of
-// all tokens in the cache; only then the second reads it, because a token may see a later one of
-// the batch. Some layers have more fields than others: rotation, norms of q and k, fewer heads of
-// keys, a bias of o, a window, a tree, sinks. `requires` finds them by name at compile time.
+// all tokens in the cache. The second reads the cache, where a token may see a later one of the
+// batch. Some layers have more fields than others, such as rotation, norms of q and k, a window, a
+// tree or sinks. `requires` finds them by name at compile time.
 #pragma once
 #include "op.hpp"
 

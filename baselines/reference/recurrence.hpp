@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a Mamba 2 mixer for one token, on rows of doubles: the convolution over the last
-// tokens, the recurrence and the gated norm.
+// The steps of a Mamba 2 mixer for one token, on rows of doubles. They are the convolution over the
+// last tokens, the recurrence and the gated norm.
 #pragma once
 #include "op.hpp"
 
