@@ -35,12 +35,11 @@ struct QKvRmsNormOp {
   }
 
  private:
-  // One row per token: a single head.
+  // One row per token: a single head, with head stride 0.
   HeadNorm describe(const fk_inout* x, const fk_in* weight) const {
-    return {x->data,           weight->data,   x->strides[0],
-            /*head_stride=*/0,
-            /*heads=*/1,       x->shape[1],    static_cast<float>(init_.eps),
-            type_of(x),        type_of(weight)};
+    return {
+        x->data,    weight->data,   x->strides[0], 0, 1, x->shape[1], static_cast<float>(init_.eps),
+        type_of(x), type_of(weight)};
   }
 
   const op::init& init_;
