@@ -29,7 +29,7 @@ struct Base {
 
 // Hands out rows of doubles from scratch. Made without memory, it only counts. So supports() and
 // forward() construct the same structs of rows (`Rows`), the first for the size, the second for the
-// memory.
+// memory. Ops with a single row state its bytes themselves, 8 per double.
 class Scratch {
  public:
   Scratch() = default;
