@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of attention.hpp: one pass over the keys with a running maximum. Scores are held
-// transposed, [key, row], so that the softmax runs over vectors of rows without a sum across lanes;
-// the queries are transposed once per task and keys and values are only widened. Few rows
-// (decoding) take dot products.
+// The kernel of attention.hpp. It passes over the keys once, in blocks, with a running maximum
+// (online softmax). Scores are stored transposed, [key, row], so the softmax runs over vectors of
+// rows, without a sum across lanes. Many rows multiply blocks of float32 copies; few rows
+// (decoding) take dot products with the keys in place.
 #include "attention.hpp"
 
 #include "math.hpp"
@@ -11,23 +11,26 @@ namespace fk::cpu::FK_CPU_LEVEL {
 
 namespace {
 
+// The parts of a task's working memory, attention_floats() in all.
 struct Buffers {
   int64_t rows, width, v_width;  // padded to whole vectors
-  float* qt;                     // [D, rows], scaled; few rows: [rows, D]
-  float* scores;                 // [key, rows]
-  float *k, *v;                  // [key, D], [key, v_width]
-  float* sums;                   // [rows, v_width]
+  float* qt;      // queries times scale: [D, rows], or [rows, D] if there are few rows
+  float* scores;  // [key, rows]
+  float *k, *v;   // [key, D], [key, v_width]
+  float* sums;    // unnormalised outputs [rows, v_width]
+  // of each row: running maximum; sum of weights; factor for sums before the last block
   float *top, *mass, *fade;
-  int32_t* position;
+  int32_t* position;  // of each row's token
 };
 
+// Rounds up to whole vectors.
 FK_INLINE int64_t whole(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-inline constexpr int64_t kFewRows = 8;
+inline constexpr int64_t kFewRows = 8;  // this many rows or fewer take dot_scores()
 
-// C[i][j] = C[i][j] * fade[i] + sum_k A(i, k) * B[k][j] for I rows and J vectors; without kAdd C is
-// only written. A(i, k) is at a[i * i_stride + k * k_stride]. The sum of a block begins at nothing:
-// one of tens of thousands of keys would lose what float32 has left.
+// C[i][j] = C[i][j] * fade[i] + sum_k A(i, k) * B[k][j] for I rows and J vectors. Without kAdd it
+// only writes the sum. A(i, k) is a[i * i_stride + k * k_stride]. The sum over k begins at 0 for
+// each block of keys: one float32 sum over tens of thousands of keys would lose precision.
 struct Panel {
   const float* a;
   int64_t i_stride, k_stride;
@@ -57,6 +60,8 @@ FK_INLINE void panel_block(const Panel& p, int64_t i0, int64_t j0) {
     }
   }
 }
+// All rows of J vectors of columns from j0 on. kI rows at a time keep the accumulators in
+// registers.
 template <int J, bool kAdd>
 FK_INLINE void panel_columns(const Panel& p, int64_t rows, int64_t j0) {
   constexpr int kI = kLanes == 16 ? (J == 4 ? 6 : 8) : (J == 1 ? 8 : 4);
@@ -66,7 +71,7 @@ FK_INLINE void panel_columns(const Panel& p, int64_t rows, int64_t j0) {
   for (; i + 2 <= rows; i += 2) panel_block<2, J, kAdd>(p, i, j0);
   if (i < rows) panel_block<1, J, kAdd>(p, i, j0);
 }
-// `columns` is a multiple of kLanes.
+// The whole product, [rows, columns]; `columns` is a multiple of kLanes.
 template <bool kAdd>
 void panel(const Panel& p, int64_t rows, int64_t columns) {
   constexpr int kJ = kLanes == 16 ? 4 : 2;
@@ -75,6 +80,7 @@ void panel(const Panel& p, int64_t rows, int64_t columns) {
   for (; j < columns; j += kLanes) panel_columns<1, kAdd>(p, rows, j);
 }
 
+// With a series near zero, where the other formula would lose digits.
 FK_INLINE Vf tanh(Vf y) {
   const Vf y2 = y * y;
   const Vf small =
@@ -83,6 +89,7 @@ FK_INLINE Vf tanh(Vf y) {
   return y2 < splat(0.09f) ? small : large;
 }
 
+// Fills qt with scaled queries in float32, and with zeros in the padding.
 template <class T>
 void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
   for (int64_t r = 0; r < b.rows; ++r) {
@@ -100,13 +107,14 @@ void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
   }
 }
 
-// Where the rows of a block of keys lie, in elements. Two of them are kept: this block's and the
-// next one's, whose rows are fetched ahead.
+// Offsets, in elements, of the keys and values of one block. The kernel keeps two: this block's and
+// the next one's, whose rows are prefetched.
 struct Places {
   int64_t count;
   int64_t k[kKeyBlock], v[kKeyBlock];
 };
 
+// Sets the offsets of the block that begins at key `first`; no keys at or after `end`.
 void locate(const AttentionTask& a, int64_t first, int64_t end, Places& to) {
   to.count = first >= end ? 0 : end - first < kKeyBlock ? end - first : kKeyBlock;
   if (to.count == 0) return;
@@ -125,7 +133,8 @@ void locate(const AttentionTask& a, int64_t first, int64_t end, Places& to) {
   }
 }
 
-// Widens the keys (or values) of a block, and fetches the rows that are wanted after them.
+// Converts the keys (or values) of a block to float32, and prefetches the rows that are needed
+// next.
 template <class T>
 void load_block(const AttentionTask& a, const void* base, int64_t count, const int64_t* at,
                 const void* next, int next_type, int64_t next_count, const int64_t* next_at,
@@ -143,8 +152,8 @@ void load_block(const AttentionTask& a, const void* base, int64_t count, const i
   }
 }
 
-// Scores of few rows: dot products along D with the keys as they lie, four rows at a time. The
-// values of the block are fetched meanwhile.
+// Scores of few rows: dot products with the keys in place, four rows at a time. It prefetches the
+// values of the block.
 template <class T>
 void dot_scores(const AttentionTask& a, const Buffers& b, const Places& here, int64_t rows) {
   const T* keys = static_cast<const T*>(a.k);
@@ -166,7 +175,7 @@ void dot_scores(const AttentionTask& a, const Buffers& b, const Places& here, in
   }
 }
 
-// Takes what the mask hides out of the scores of keys [first, first + count).
+// Sets the scores that the tree mask hides to -infinity, for keys [first, first + count).
 void hide(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count) {
   for (int64_t key = 0; key < count; ++key) {
     const int64_t node = first + key - a.tree_first;
@@ -178,8 +187,8 @@ void hide(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count
   }
 }
 
-// Scores of keys [first, first + count) become weights under the new maximum; `mass` and `fade`
-// follow.
+// Turns the scores of keys [first, first + count) into weights relative to the new maximum, and
+// updates top, mass and fade. `masked`: some scores may be outside causal or window limits.
 void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count, bool masked) {
   const float low = -__builtin_inff();
   const auto window = static_cast<int32_t>(a.window);
@@ -215,6 +224,7 @@ void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t cou
   }
 }
 
+// Sets the running values of all rows to no keys seen, or to the sink alone.
 void begin_rows(const AttentionTask& a, const Buffers& b) {
   const int64_t rows = a.tokens * a.group;
   for (int64_t r = 0; r < b.rows; ++r) {
@@ -224,17 +234,18 @@ void begin_rows(const AttentionTask& a, const Buffers& b) {
     b.position[r] = static_cast<int32_t>(a.position + (real ? r / a.group : a.tokens - 1));
   }
   for (int64_t i = 0; i < rows * b.v_width; ++i) b.sums[i] = 0.f;
-  // Columns beyond D are read by the vectors of the products.
+  // The products read whole vectors, so the columns behind D must be 0.
   for (int64_t i = 0; i < kKeyBlock; ++i) {
     for (int64_t j = a.width; j < b.width; ++j) b.k[i * b.width + j] = 0.f;
     for (int64_t j = a.v_width; j < b.v_width; ++j) b.v[i * b.v_width + j] = 0.f;
   }
 }
 
+// Divides by the sum of weights and stores the rows.
 template <class T>
 void finish_rows(const AttentionTask& a, const Buffers& b) {
   for (int64_t r = 0; r < a.tokens * a.group; ++r) {
-    const float scale = b.mass[r] > 0 ? 1.f / b.mass[r] : 0.f;  // a row that sees no key is zero
+    const float scale = b.mass[r] > 0 ? 1.f / b.mass[r] : 0.f;  // a row that sees no key is 0
     T* out =
         static_cast<T*>(a.out) + r / a.group * a.out_token_stride + r % a.group * a.out_head_stride;
     each_vector(a.v_width, [&](int64_t i, auto n) {
@@ -243,6 +254,7 @@ void finish_rows(const AttentionTask& a, const Buffers& b) {
   }
 }
 
+// Divides the working memory.
 Buffers carve(const AttentionTask& a, float* work) {
   Buffers b{};
   const auto take = [&](int64_t floats) {
@@ -287,8 +299,10 @@ void attention_task(const AttentionTask& a, float* work) {
     with_type(a.k_type, [&]<class T>() {
       if (few) return dot_scores<T>(a, b, here, rows);
       load_block<T>(a, a.k, count, here.k, a.v, a.v_type, count, here.v, b.k, a.width, b.width);
-      panel<false>({b.k, b.width, 1, b.qt, b.rows, a.width, b.scores, b.rows, nullptr}, count,
-                   b.rows);
+      panel<false>(
+          {/*a=*/b.k, /*i_stride=*/b.width, /*k_stride=*/1, /*b=*/b.qt, /*b_stride=*/b.rows,
+           /*depth=*/a.width, /*c=*/b.scores, /*c_stride=*/b.rows, /*fade=*/nullptr},
+          count, b.rows);
     });
     const bool masked = (a.causal && first + count > a.position + 1) ||
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
@@ -298,8 +312,10 @@ void attention_task(const AttentionTask& a, float* work) {
       load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, a.v_width,
                     b.v_width);
     });
-    panel<true>({b.scores, 1, b.rows, b.v, b.v_width, count, b.sums, b.v_width, b.fade}, rows,
-                b.v_width);
+    panel<true>(
+        {/*a=*/b.scores, /*i_stride=*/1, /*k_stride=*/b.rows, /*b=*/b.v, /*b_stride=*/b.v_width,
+         /*depth=*/count, /*c=*/b.sums, /*c_stride=*/b.v_width, /*fade=*/b.fade},
+        rows, b.v_width);
   }
   with_type(a.out_type, [&]<class T>() { finish_rows<T>(a, b); });
 }

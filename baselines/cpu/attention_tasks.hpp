@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts attention over requests into tasks: blocks of query tokens of a request times key/value
-// heads.
+// Cuts attention over requests into tasks (attention.hpp) and shares them among threads. A task is
+// a block of query tokens of one request times one key/value head.
 #pragma once
 #include "attention.hpp"
 #include "op.hpp"
 
 namespace fk::cpu {
 
-// Lives in scratch: one entry per block of query tokens.
+// A block of query tokens. AttentionTasks keeps a list of them in scratch.
 struct QueryBlock {
   int32_t request, first, tokens, reserved;  // first: token within the request
 };
@@ -24,9 +24,9 @@ class AttentionTasks {
            blocks_max(tokens, requests, group) * static_cast<int64_t>(sizeof(QueryBlock));
   }
 
-  // Over requests with cu_seqlens and seq_lens: make(start, keys, request, first, tokens, kv_head),
-  // where `start` points to the request's entry of cu_seqlens and `keys` is the length of its
-  // context.
+  // Runs all tasks of requests given by cu_seqlens and seq_lens. make(start, keys, request, first,
+  // tokens, kv_head) returns the AttentionTask. `start` points to the request's entry of
+  // cu_seqlens; `keys` is the length of its context.
   template <class Args, class Make>
   void run_paged(const Args& args, void* scratch, const Make& make) const {
     const auto* starts = data<int32_t>(args.cu_seqlens);
@@ -40,8 +40,9 @@ class AttentionTasks {
         });
   }
 
-  // make(request, first, tokens, kv_head) describes a task; `keys` is the number of keys of all
-  // requests.
+  // Runs all tasks. make(request, first, tokens, kv_head) returns the AttentionTask for tokens
+  // [first, first + tokens) of the request. Request b has the query tokens from starts[b] to
+  // starts[b + 1]. `keys` is the number of keys of all requests. `scratch` has scratch_bytes().
   template <class Make>
   void run(const int32_t* starts, int64_t requests, int64_t keys, void* scratch,
            const Make& make) const {
@@ -58,6 +59,7 @@ class AttentionTasks {
                            static_cast<int32_t>(std::min(step, tokens - first)), 0};
       }
     }
+    // An estimate: each task reads the keys of an average request, for every head of its group.
     const int64_t bytes =
         count * kv_heads_ * (requests > 0 ? keys / requests : 0) * width_ * group_;
     share(threads_, count * kv_heads_, bytes, [&](int64_t item, int thread) {
@@ -77,7 +79,7 @@ class AttentionTasks {
   decltype(&generic::attention_task) kernel_ = FK_CPU_PICK(attention_task);
 };
 
-// Refuses what the tasks below do not take, and asks for their scratch.
+// Refuses dtypes that the kernel does not read, and states the scratch of AttentionTasks.
 template <class Init, class Forward>
 void need_paged(const Init& init, const Forward& max, fk_need& need) {
   need_float(max.q, "q: f32, bf16 or f16");
@@ -88,8 +90,8 @@ void need_paged(const Init& init, const Forward& max, fk_need& need) {
                                                init.num_heads, init.num_kv_heads, init.head_dim);
 }
 
-// What a task of queries [first, first + tokens) of a request with so many keys has of q and out;
-// where the keys lie and who sees what are the caller's.
+// A task with q and out of queries [first, first + tokens) of a request with `keys` keys. The
+// caller fills in the keys' addresses, window, causal and mask.
 template <class Init, class Forward>
 AttentionTask query_task(const Init& init, const Forward& args, const int32_t* start, int64_t keys,
                          int64_t first, int64_t tokens, int64_t head) {
@@ -114,8 +116,8 @@ AttentionTask query_task(const Init& init, const Forward& args, const int32_t* s
   return a;
 }
 
-// The same over k_cache and v_cache [P,Z,G,D]; window, causal, mask, sinks and softcap are the
-// caller's.
+// A query_task() whose keys lie in k_cache and v_cache, [pages, slots, kv_heads, width]. The caller
+// fills in window, causal, mask, sinks and softcap.
 template <class Init, class Forward>
 AttentionTask paged_task(const Init& init, const Forward& args, const int32_t* start, int64_t keys,
                          int64_t request, int64_t first, int64_t tokens, int64_t head) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of causal_conv1d and causal_conv1d_update: some channels of one request, whose last
-// inputs stay in registers from token to token.
+// The kernel of causal_conv1d and causal_conv1d_update, and the class that both ops derive from.
+// The kernel takes a tile of channels of one request; the inputs of its last tokens stay in
+// registers from token to token.
 #pragma once
 #include "level.hpp"
 
 namespace fk::cpu {
 struct CausalConv {
+  // Arguments of one call. `state` [slots, taps - 1, channels] has the last inputs of each request.
   const void* x;
   void *out, *state;
   const float* weight;  // [U,C]; the bias follows: [C]
@@ -14,13 +16,14 @@ struct CausalConv {
   bool silu;
   int type, state_type;
 };
-inline constexpr int64_t kConvTile = 128;  // channels of one piece of work
-inline constexpr int64_t kConvTaps = 5;    // at most
+inline constexpr int64_t kConvTile = 128;  // channels of one work item
+inline constexpr int64_t kConvTaps = 5;    // most taps of the kernel's window
 }  // namespace fk::cpu
-// Packs weight[C,U] (and bias[C] or null, of the same type) as above.
+// Packs weight [channels, taps] and bias [channels], of the same type, into CausalConv::weight. A
+// null bias gives zeros.
 FK_CPU_KERNEL(pack_conv, const void* weight, const void* bias, int type, int64_t channels,
               int64_t taps, float* packed)
-// Tokens [first, last) of a request, channels [begin, end). `fresh`: the state is taken as zeros.
+// Tokens [first, last) of a request, channels [begin, end). If `fresh`, the state counts as zeros.
 FK_CPU_KERNEL(causal_conv, const CausalConv&, int64_t first, int64_t last, int64_t slot, bool fresh,
               int64_t begin, int64_t end)
 
@@ -29,7 +32,7 @@ FK_CPU_KERNEL(causal_conv, const CausalConv&, int64_t first, int64_t last, int64
 
 namespace fk::cpu {
 
-// What both ops have in common: they differ in how tokens are counted.
+// The base of both ops. They differ in how they find a request's tokens.
 template <class Op>
 class CausalConvOp {
  public:
@@ -56,7 +59,8 @@ class CausalConvOp {
   }
 
  protected:
-  // tokens(request, first, last, fresh) gives a request's range.
+  // tokens(request, first, last, fresh) sets the last three: the request's tokens are [first,
+  // last).
   template <class Tokens>
   void run(const typename op::forward& args, bool silu, const Tokens& tokens) const {
     const CausalConv a{args.x->data,
@@ -72,6 +76,7 @@ class CausalConvOp {
                        silu,
                        type_of(args.x),
                        type_of(args.conv_state)};
+    // 4 * nbytes below estimates the work: x, out, and as much again for the arithmetic.
     const int64_t tiles = (init_.channels + kConvTile - 1) / kConvTile;
     const int32_t* slots = data<int32_t>(args.state_slots);
     share(threads_, args.state_slots->shape[0] * tiles, 4 * args.out->nbytes,

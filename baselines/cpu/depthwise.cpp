@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution: see depthwise.hpp.
+// The kernel of depthwise.hpp: fills the band, then sums kColumns output pixels at a time.
 #include "depthwise.hpp"
 
 #include "simd.hpp"
@@ -8,7 +8,7 @@ namespace fk::cpu::FK_CPU_LEVEL {
 
 namespace {
 
-// The band's pixels are kDepthwiseBlock floats each, zeros outside of the image.
+// Copies input rows to the band, kDepthwiseBlock floats per pixel; pixels outside the image are 0.
 template <class T>
 FK_INLINE void fill_band(const Depthwise& a, int64_t image, int64_t first_row, int64_t rows,
                          int64_t channel, float* band) {
@@ -35,8 +35,8 @@ FK_INLINE void fill_band(const Depthwise& a, int64_t image, int64_t first_row, i
   }
 }
 
-// kColumns output pixels of a row, one vector of channels; kStep is the distance of their windows
-// in the band in floats, 0 where only the run time knows it.
+// Sums kColumns output pixels of a row for one vector of channels. kStep is the distance of their
+// windows in the band, in floats; 0: computed from the stride at run time.
 template <int kColumns, int64_t kStep>
 FK_INLINE void convolve(const Depthwise& a, const float* window, const float* weight, Vf* sums) {
   const int64_t step = kStep ? kStep : a.stride[1] * kDepthwiseBlock;
@@ -50,6 +50,7 @@ FK_INLINE void convolve(const Depthwise& a, const float* window, const float* we
   }
 }
 
+// Output rows [first, last) from the band, for all vectors of the block of channels.
 template <int kColumns>
 FK_INLINE void band_rows(const Depthwise& a, int64_t image, int64_t first, int64_t last,
                          int64_t channel, const float* band) {

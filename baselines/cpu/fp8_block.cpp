@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of fp8_block.hpp. A byte's fields are moved into a float's place; subnormal ones get
-// the implicit bit of the smallest normal number, which is then subtracted: subnormal floats would
-// take a hundred times as long.
+// The kernels of fp8_block.hpp. They move a byte's exponent and mantissa into a float's fields.
+// Subnormal values get the implicit bit of the smallest normal number, which is then subtracted:
+// arithmetic on subnormal floats takes a hundred times as long.
 #include "fp8_block.hpp"
 
 #include "simd.hpp"
@@ -22,13 +22,13 @@ FK_INLINE Vf widen_fp8(const uint8_t* p) {
 #endif
   const Vu magnitude = u & 0x7fu, low = magnitude < 8u ? Vu{} + 1u : Vu{};
   const Vf wide = bits_as<Vf>((magnitude << 20) + ((low + 120u) << 23));
-  const Vf value = wide - bits_as<Vf>(low * 0x3c800000u);  // 2^-6
+  const Vf value = wide - bits_as<Vf>(low * 0x3c800000u);  // low * 2^-6
   const Vf signed_value = bits_as<Vf>(bits_as<Vu>(value) | (u & 0x80u) << 24);
   return magnitude == 0x7fu ? splat(__builtin_nanf("")) : signed_value;
 }
 
-// To what f8e4m3 holds of it, for |x| <= 448. Adding a number this much larger leaves no room for
-// bits below the third after the first, and none below 2^-9.
+// Rounds to a value of f8e4m3, for |x| <= 448. Adding a number this much larger rounds to four
+// significant bits, and to multiples of 2^-9.
 FK_INLINE Vf round_fp8(Vf x) {
   const Vu exponent = bits_as<Vu>(x) & 0x7f800000u;
   const Vu least = Vu{} + (121u << 23);  // 2^-6, the smallest normal number
@@ -36,14 +36,16 @@ FK_INLINE Vf round_fp8(Vf x) {
   return (x + large) - large;
 }
 
-// The smallest power of two u with top <= 448 u.
+// The smallest power of two u such that top <= 448 u.
 FK_INLINE float unit_of(float top) {
   top = top > 1e-10f ? top : 1e-10f;
   const uint32_t bits = bits_as<uint32_t>(top);
+  // 448 = 1.75 * 2^8: a mantissa above 1.75 needs the next power.
   const uint32_t exponent = (bits >> 23) - 8 + ((bits & 0x7fffffu) > 0x600000u ? 1 : 0);
   return bits_as<float>(exponent << 23);
 }
 
+// Converts `count` values, times `scale`.
 FK_INLINE void widen_part(const uint8_t* from, float scale, int64_t count, float* to) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, widen_fp8(from + i) * scale);

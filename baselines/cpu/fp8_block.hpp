@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with f8e4m3 weights that have a scale per block: a few rows of the weight at a time
-// become float32 in the caches and meet all rows of x there (small_m.hpp), so that the weight is
-// read from memory as it is.
+// Products with f8e4m3 weights that have a scale per block. Fp8Product converts a few rows of the
+// weight at a time to float32, in scratch that stays in the cache. small_m.hpp multiplies them with
+// all rows of x, so memory is read only for the f8e4m3 bytes.
 #pragma once
 #include "small_m.hpp"
 
 namespace fk::cpu {
 
-// A matrix [N, K] in blocks; `across` is how many blocks a row has.
+// A matrix [N, k] in blocks of [block_n, block_k]; a row has `across` blocks.
 struct Fp8Matrix {
   const uint8_t* weight;
   const float* scales;
   int64_t k, block_n, block_k, across;
 };
 
-// A row of x, as it is or rounded to f8e4m3 in groups.
+// A row of x [k]. `quantize` not 0: rounded to f8e4m3 with a scale for each block_k values.
 struct Fp8Row {
   const void* x;
   int64_t k, block_k;
@@ -23,8 +23,9 @@ struct Fp8Row {
 
 }  // namespace fk::cpu
 
-// Rows [begin, end) of the matrix, [row, stride].
+// Converts rows [begin, end) of the matrix to float32 `to` [end - begin, stride].
 FK_CPU_KERNEL(fp8_rows, const Fp8Matrix&, int64_t begin, int64_t end, float* to, int64_t stride)
+// Converts a row of x to float32 `to` [k], rounded as Fp8Row says.
 FK_CPU_KERNEL(fp8_input, const Fp8Row&, float* to)
 
 #ifdef FK_CPU_OPS
@@ -32,19 +33,20 @@ FK_CPU_KERNEL(fp8_input, const Fp8Row&, float* to)
 
 namespace fk::cpu {
 
-// out[i] = x[i] @ W^T for rows of x and of out wherever they lie.
+// out[i] = x[i] @ W^T; each row of x and out has an address of its own.
 class Fp8Product {
  public:
-  static constexpr int64_t kRowsBlock = 64;  // rows of x that a tile of the weight is made for
-  static constexpr int64_t kTile = 8;        // rows of the weight
+  static constexpr int64_t kRowsBlock = 64;  // most rows of x in one call of multiply()
+  static constexpr int64_t kTile = 8;        // rows of the weight that are converted at a time
 
   static int64_t scratch_bytes(int64_t rows, int64_t k) {
     return threads_max() * floats(rows, k) * 4;
   }
-  // Rows may be at most `rows` in one call of multiply().
+  // `rows` is the most rows in one call of multiply(). `scratch` has scratch_bytes().
   Fp8Product(int64_t rows, int64_t k, void* scratch)
       : floats_(floats(rows, k)), stride_(stride(k)), scratch_(static_cast<float*>(scratch)) {}
 
+  // Rows of one product: addresses of x and out, and their Types of op.hpp.
   struct Rows {
     int64_t count;
     const void* x[kRowsBlock];
@@ -52,8 +54,8 @@ class Fp8Product {
     int x_type, out_type, quantize;
     const fk_in* bias_or_null;
   };
-  // Columns [begin, end) of out; `begin` is a multiple of kTile. [any thread, each with its own
-  // number]
+  // Computes columns [begin, end) of out; `begin` is a multiple of kTile. [any thread, each with
+  // its own number]
   void multiply(const Fp8Matrix& w, const Rows& rows, int64_t begin, int64_t end,
                 int thread) const {
     float* tile = scratch_ + thread * floats_;
@@ -83,7 +85,7 @@ class Fp8Product {
   }
 
  private:
-  static int64_t stride(int64_t k) { return padded(k) + 48; }  // as in product.cpp
+  static int64_t stride(int64_t k) { return padded(k) + 48; }  // in floats; product.cpp says why 48
   static int64_t floats(int64_t rows, int64_t k) {
     return (kTile + std::min(rows, kRowsBlock)) * stride(k);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large matrix products, out [M,N] = x [M,K] * weight [N,K]^T, by whichever library the build
-// found: gemm_onednn.cpp or gemm_openblas.cpp implement this header. Small M has kernels of its own
-// (small_m.hpp).
+// Large matrix products, out [M,N] = x [M,K] * weight [N,K]^T, by a library. The build takes
+// gemm_onednn.cpp or gemm_openblas.cpp, whichever library it found; both implement this header.
+// Products with few rows have kernels of their own (small_m.hpp).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace fk::cpu {
 
-// The blocks of out [m, n] that a product is cut into.
+// Cuts the output [m, n] of a product into blocks, the work items of threads.
 struct Grid {
-  int64_t m, n, rows, columns;  // of out, and of a block; the last blocks may be smaller
+  int64_t m, n, rows, columns;  // the output's size and a block's; the last blocks may be smaller
 
   struct Block {
     int64_t row, column, rows, columns;
@@ -29,21 +29,22 @@ struct Grid {
 void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride, const float* w,
               int64_t w_stride, float* out, int64_t out_stride);
 
-// bf16 products with float32 accumulation and one rounding, where the library and the processor
-// have them. What the library generates for a new M is kept; its own work buffers are heap memory
-// of the library.
+// Products of bf16 with float32 sums, rounded once at the end. Not every library and processor has
+// them. The library generates code for each new M and keeps it; its work buffers are in its own
+// heap.
 class Bf16Gemm {
  public:
-  // Whether the library has them for this processor. [any thread]
+  // True if the library has such products for this processor. [any thread]
   static bool available();
 
   // `out_type` and `bias_type` are Types of op.hpp; bias_type -1: no bias. [control]
   Bf16Gemm(int64_t n, int64_t k, int out_type, int bias_type, int threads);
   ~Bf16Gemm();
-  // Makes ready for the blocks of a grid and rows of x at this stride, if it is not. [forward]
+  // Generates the code for a grid and for rows of x at this stride, unless it exists. [forward]
   void prepare(const Grid& grid, int64_t x_stride);
-  // One block of a grid that is prepared, on the calling thread; `thread` is below `threads`, and
-  // no other call has it at the same time. out is dense. [forward]
+  // Computes one block on the calling thread, after prepare() for its grid. `thread` is below
+  // `threads`, and no other call with the same number runs at the same time. out is dense.
+  // [forward]
   void run(const Grid& grid, int64_t block, int thread, const void* x, int64_t x_stride,
            const void* w, const void* bias, void* out);
 

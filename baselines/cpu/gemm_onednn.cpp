@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm.hpp by oneDNN, versions 2 and 3. Weights stay as they are, [N,K]: on AMX the library is as
-// fast with them as with its own layout once M is above 16, and a repacked copy would double a
-// model's memory.
+// gemm.hpp by oneDNN, versions 2 and 3. Weights keep their layout [N,K]: on AMX, with M above 16,
+// the library is as fast with it as with its own. A repacked copy would double a model's memory.
 #include "gemm.hpp"
 
 #include <omp.h>
@@ -16,7 +15,8 @@ namespace fk::cpu {
 
 namespace {
 
-// The library asks OpenMP how many threads to use, whose setting belongs to the calling thread.
+// Sets OpenMP to one thread for the calling thread while the object lives. The library uses that
+// many threads.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -40,7 +40,8 @@ dnnl::memory::data_type data_type(int type) {
 dnnl::matmul::primitive_desc describe(const dnnl::memory::desc& x, const dnnl::memory::desc& w,
                                       const dnnl::memory::desc& bias, const dnnl::memory::desc& out,
                                       bool has_bias) {
-  // The library's own scratch belongs to the thread that made the primitive; others run it as well.
+  // The caller provides the library's scratch. By default it belongs to the thread that made the
+  // primitive, but other threads run the primitive, too.
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 #if DNNL_VERSION_MAJOR >= 3
@@ -68,18 +69,21 @@ struct Bf16Gemm::State {
   struct Arguments {
     dnnl::memory x, w, bias, out, scratch;
   };
+  // Generated code for one shape of a block.
   struct Plan {
     dnnl::matmul primitive;
     std::vector<Arguments> of_thread;
   };
-  static constexpr size_t kPlansMax =
-      128;  // a serving engine sees many M; forget them all at some point
+  // A serving engine sees many M. With more plans than this, all are dropped.
+  static constexpr size_t kPlansMax = 128;
+  // whole blocks and smaller last ones, of rows and columns
   static constexpr size_t kShapesOfGrid = 4;
 
   int64_t n, k;
   int out_type, bias_type, threads;
-  std::map<std::array<int64_t, 3>, Plan> plans;  // of rows, columns and x_stride
+  std::map<std::array<int64_t, 3>, Plan> plans;  // key: rows, columns, x_stride
 
+  // Makes the plan of a shape unless it exists.
   void plan(int64_t rows, int64_t columns, int64_t x_stride) {
     const std::array<int64_t, 3> key{rows, columns, x_stride};
     if (plans.contains(key)) return;
@@ -137,6 +141,7 @@ void Bf16Gemm::run(const Grid& grid, int64_t block, int thread, const void* x, i
   const Grid::Block at = grid.block(block);
   State::Plan& plan = state_->plans.at({at.rows, at.columns, x_stride});
   State::Arguments& mine = plan.of_thread[static_cast<size_t>(thread)];
+  // Points `memory` at element `elements` after `start`; type 0 is float32.
   const auto set = [](dnnl::memory& memory, const void* start, int64_t elements, int type) {
     memory.set_data_handle(static_cast<char*>(const_cast<void*>(start)) +
                            elements * (type == 0 ? 4 : 2));

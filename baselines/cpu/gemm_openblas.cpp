@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm.hpp by OpenBLAS, which packagers build without bf16 products.
+// gemm.hpp by OpenBLAS. Distributions build it without bf16 products, so this file has none.
 #include <cblas.h>
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace fk::cpu {
 
-// The library's own threads are not used: it has one number of them for the process.
+// On one thread: OpenBLAS has one number of threads for the whole process.
 void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride, const float* w,
               int64_t w_stride, float* out, int64_t out_stride) {
   [[maybe_unused]] static const bool alone = (openblas_set_num_threads(1), true);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instruction set levels. Every op file is compiled once per level (provider.cmake): the kernels of
-// a file sit in a namespace named after the level, and the op class, compiled only in the `generic`
-// pass, picks the best one that the processor runs. So one plugin is fast on AVX-512 and still
-// starts on anything.
+// Instruction set levels. The build compiles every op file once per level (provider.cmake). A
+// file's kernels are in a namespace named after the level. The op class exists only in the
+// `generic` pass and picks the best kernel that the processor runs. So one plugin is fast on
+// AVX-512 and still starts on every processor.
 //
-// Kernels must not call functions of the standard library that are templates or inline: the linker
-// keeps one copy of such a function, and it could be the one with instructions that this processor
-// lacks.
+// Kernels must not call functions of the standard library that are templates or inline. The linker
+// keeps one copy of such a function for all levels. That copy could have instructions that this
+// processor lacks.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -44,9 +44,9 @@ inline Level level() {
 }
 #endif
 
-// FK_CPU_KERNEL(name, parameters...) declares the kernel at every level, FK_CPU_PICK(name) is the
-// address of the one to call. Parameter types live outside the level namespaces and have no member
-// functions.
+// FK_CPU_KERNEL(name, parameters...) declares the kernel at every level. FK_CPU_PICK(name) is its
+// address at the processor's level. Parameter types live outside the level namespaces and have no
+// member functions.
 #ifdef FK_CPU_X86
 #define FK_CPU_KERNEL(NAME, ...) \
   namespace fk::cpu {            \

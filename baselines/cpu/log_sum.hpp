@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest of a row of logits and the sum of exponentials below it: what turns a logit into the
-// logarithm of a probability. The kernel is in token_logprob.cpp.
+// The largest logit of a row, and the sum of exp(logit - largest). From both a caller computes the
+// logarithm of a token's probability: logit - largest - log(sum). The kernel is in
+// sampling/token_logprob.cpp.
 #pragma once
 #include "level.hpp"
 

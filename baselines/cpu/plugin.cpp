@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin: fast CPU implementations of the L1 ops. Ops register themselves from their own files.
+// The plugin `cpu`: fast CPU implementations of ops of level 1. Each op registers itself in its own
+// file (FK_OP).
 #include "fk/plugin.h"
 
 FK_PLUGIN("cpu", "0.1.0");

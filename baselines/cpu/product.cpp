@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way a product goes, and blocks of rows through the kernels for few rows.
+// The choice between the library and the kernels for few rows, and the blocks of a product. The
+// kernels take a part of the weight at a time, for all blocks of rows.
 #ifdef FK_CPU_OPS
 #include "product.hpp"
 
@@ -9,19 +10,19 @@ namespace fk::cpu {
 
 namespace {
 
-// Products below this are done before a library call has started.
-constexpr int64_t kSmallWork = 1 << 20;  // M * N * K
+// Smaller products end sooner than a library call starts.
+constexpr int64_t kSmallWork = 1 << 20;  // of M * N * K
 
-// Rows that are widened at a time, each part of the weight being read once for them.
+// Most rows that are converted to float32 at a time; each part of the weight is read once for them.
 constexpr int64_t kRowsBlock = 64;
-// A part of the weight stays in the second-level cache while the rows pass over it.
+// Bytes of a part of the weight. It stays in the second-level cache while all rows use it.
 constexpr int64_t kPartBytes = 256 << 10;
 
-// Multiplications of a library's thread, before any are seen.
+// Multiplications per ns of a thread in the library, assumed before any are measured.
 constexpr double kProductsPerNs = 30;
-// Blocks are no smaller, or packing them takes the library longer than it gains.
+// Least size of blocks. Packing smaller ones costs the library more than it gains.
 constexpr int64_t kBlockRows = 16, kBlockColumns = 64;
-constexpr int64_t kBlockWork = 1 << 20;  // rows * columns * K
+constexpr int64_t kBlockWork = 1 << 20;  // of rows * columns * K
 
 double now_ns() {
   return std::chrono::duration<double, std::nano>(
@@ -29,8 +30,8 @@ double now_ns() {
       .count();
 }
 
-// Rows of x lie 2^k bytes apart more often than not; this keeps them out of each other's cache
-// sets.
+// Distance of rows in scratch, in floats. K is often a power of two; 48 more floats keep the rows
+// out of each other's cache sets.
 int64_t row_stride(int64_t k) { return padded(k) + 48; }
 
 bool is_bf16(ProductTypes t) {
@@ -56,7 +57,8 @@ void Product::prepare(int64_t m, int64_t x_stride) {
   if (bf16_ && !is_small(m)) bf16_->prepare(grid(m), x_stride);
 }
 
-// Depends on nothing but sizes: a result must have the same bits whatever the team is.
+// Halves blocks until each thread has enough. Depends on sizes and threads only: a result's bits
+// must not depend on the team.
 Grid Product::grid(int64_t m) const {
   Grid grid{m, n_, m, n_};
   const int64_t most = threads_ == 1 ? 1 : threads_ * kPartsPerThread;
@@ -74,6 +76,7 @@ Grid Product::grid(int64_t m) const {
   return grid;
 }
 
+// Runs all blocks and updates the measured rate.
 template <class Body>
 void Product::each_block(const Grid& grid, const Body& body) {
   const double work = static_cast<double>(grid.m) * static_cast<double>(n_ * k_);
@@ -102,6 +105,7 @@ void Product::run(int64_t m, const void* x, int64_t x_stride, const void* weight
     }
     return;
   }
+  // float32: the library computes blocks, then the bias is added.
   auto* sums = static_cast<float*>(out);
   const Grid blocks = grid(m);
   each_block(blocks, [&](int64_t block, int) {
@@ -118,6 +122,7 @@ void Product::run(int64_t m, const void* x, int64_t x_stride, const void* weight
   });
 }
 
+// At most kRowsBlock rows, in chunks of kSmallM. `scratch` has room for the rows in float32.
 void Product::run_rows(int64_t m, const char* x, int64_t x_stride, const char* weight,
                        const void* bias, char* out, float* scratch) const {
   SmallM chunks[kRowsBlock / kSmallM] = {};
@@ -125,7 +130,8 @@ void Product::run_rows(int64_t m, const char* x, int64_t x_stride, const char* w
     SmallM& a = chunks[i / kSmallM];
     const char* row = x + i * x_stride * bytes_of(types_.x);
     float* copy = scratch + i * row_stride(k_);
-    if (types_.x != kF32) convert_({row, copy, nullptr, types_.x, kF32, 0}, k_);
+    if (types_.x != kF32)
+      convert_({row, copy, /*bias=*/nullptr, types_.x, kF32, /*bias_type=*/0}, k_);
     a.x[i % kSmallM] = types_.x == kF32 ? reinterpret_cast<const float*>(row) : copy;
     a.out[i % kSmallM] = out + i * n_ * bytes_of(types_.out);
     a.weight = weight;

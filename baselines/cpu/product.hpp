@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// out [M,N] = x [M,K] * weight [N,K]^T (+ bias) for any M and element types: many rows of bf16 or
-// float32 by the library, few rows and every other mix of types by the kernels of small_m.hpp.
+// out [M,N] = x [M,K] * weight [N,K]^T (+ bias) for any M and element types. Many rows of bf16 or
+// float32 go to the library (gemm.hpp), few rows and every other mix of types to the kernels of
+// small_m.hpp.
 #pragma once
 #include <memory>
 
@@ -18,9 +19,9 @@ class Product {
  public:
   Product(int64_t n, int64_t k, ProductTypes types, int threads);
 
-  // Scratch that run() needs for any m up to m_max, whatever the number of threads. [any thread]
+  // Scratch of run() for any m up to m_max and any number of threads. [any thread]
   static int64_t scratch_bytes(int64_t m_max, int64_t k, ProductTypes types);
-  // Makes ready for this m, so that its first run() is as fast as the others. [control]
+  // Prepares for this m, so that its first run() is as fast as later ones. [control]
   void prepare(int64_t m, int64_t x_stride);
   // x_stride in elements; out is dense; bias is null when types.bias is -1. [forward]
   void run(int64_t m, const void* x, int64_t x_stride, const void* weight, const void* bias,
@@ -39,7 +40,7 @@ class Product {
   const ProductTypes types_;
   const int threads_;
   std::unique_ptr<Bf16Gemm> bf16_;
-  double products_per_ns_;  // of one thread: the most that was seen
+  double products_per_ns_;  // of one thread: the highest rate measured so far
   decltype(&generic::small_m) small_m_ = FK_CPU_PICK(small_m);
   decltype(&generic::convert) convert_ = FK_CPU_PICK(convert);
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of the level that is being compiled: float lanes, loads and stores that convert from and
-// to bf16 and f16, partial ones for the ends of rows, and sums. Written with the compiler's vector
-// extensions; intrinsics only where these give poor code. All of it is inlined into the kernels.
+// Vectors of the level that is being compiled (level.hpp). A vector has kLanes floats. Loads and
+// stores convert bf16 and f16; partial ones serve the ends of rows. The code uses the compiler's
+// vector extensions, and intrinsics only where those give poor code. All functions are inlined into
+// the kernels.
 #pragma once
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,7 +14,7 @@
 
 namespace fk::cpu {
 
-// Storage types of elements.
+// Storage types of elements, for overloads of load() and store().
 struct Bf16 {
   uint16_t bits;
 };
@@ -35,11 +36,12 @@ typedef float Vf __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Vi __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t Vu __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Vh __attribute__((vector_size(2 * kLanes)));
-// Doubles: half as many lanes, and the floats that become them.
+// Vectors of double with half as many lanes. Vhalf has the floats that convert to them.
 typedef double Vd __attribute__((vector_size(4 * kLanes)));
 typedef int64_t Vl __attribute__((vector_size(4 * kLanes)));
 typedef float Vhalf __attribute__((vector_size(2 * kLanes)));
 
+// All lanes x.
 FK_INLINE Vf splat(float x) { return Vf{} + x; }
 template <class To, class From>
 FK_INLINE To bits_as(From from) {
@@ -55,7 +57,7 @@ FK_INLINE V read(const void* from) {
   return v;
 }
 
-// The compiler's own conversions of 16-bit lanes go through halves of vectors (gcc 12).
+// Explicit conversion of 16-bit lanes: gcc 12's own works on halves of vectors.
 FK_INLINE Vu widen(Vh h) {
 #if defined(__AVX512F__)
   return (Vu)_mm512_cvtepu16_epi32(bits_as<__m256i>(h));
@@ -73,6 +75,7 @@ FK_INLINE Vh narrow(Vu u) {
 #endif
 }
 FK_INLINE Vf widen_bf16(Vh h) { return bits_as<Vf>(widen(h) << 16); }
+// Rounds to nearest, ties to even; NaN stays a quiet NaN.
 FK_INLINE Vh narrow_bf16(Vf v) {
   const Vu u = bits_as<Vu>(v);
   const Vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -116,7 +119,8 @@ FK_INLINE void store(F16* p, Vf v) {
   __builtin_memcpy(p, &h, sizeof h);
 }
 
-// The first n lanes, 0 <= n < kLanes; the other lanes are zero on load and untouched on store.
+// Loads or stores the first n lanes, 0 <= n < kLanes. A load sets the other lanes to 0; a store
+// leaves their memory as it is.
 template <class T>
 FK_INLINE Vf load_n(const T* p, int64_t n) {
 #if defined(__AVX512F__)
@@ -151,7 +155,7 @@ FK_INLINE void store_n(T* p, Vf v, int64_t n) {
 #endif
 }
 
-// Sums and maxima over the lanes, in a fixed order.
+// Sums or maxima over the lanes, in a fixed order.
 FK_INLINE float sum(Vf v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps((__m512)v);
@@ -164,7 +168,7 @@ FK_INLINE float sum(Vf v) {
   return part[0];
 #endif
 }
-// A NaN in `a` loses, one in `b` wins.
+// Lane by lane. If only `a` is NaN the result is b; if `b` is NaN it is NaN.
 FK_INLINE Vf max(Vf a, Vf b) { return a > b ? a : b; }
 FK_INLINE Vf min(Vf a, Vf b) { return a < b ? a : b; }
 FK_INLINE float max(Vf v) {
@@ -182,7 +186,7 @@ FK_INLINE float to_float(float x) { return x; }
 FK_INLINE float to_float(Bf16 x) { return bits_as<float>(static_cast<uint32_t>(x.bits) << 16); }
 FK_INLINE float to_float(F16 x) { return static_cast<float>(bits_as<_Float16>(x.bits)); }
 
-// Loads and stores of n lanes where n is kLanes (a compile-time tag) or less.
+// Tags for a number of lanes: Full is kLanes, known at compile time; an int64_t is fewer.
 struct Full {};
 FK_INLINE int64_t lanes(Full) { return kLanes; }
 FK_INLINE int64_t lanes(int64_t n) { return n; }
@@ -203,7 +207,8 @@ FK_INLINE void store(T* p, Vf v, int64_t n) {
   store_n(p, v, n);
 }
 
-// Calls body(i, Full{}) for every whole vector of `count` elements and body(i, n) for the rest.
+// Calls body(i, Full{}) for each whole vector of `count` elements and body(i, n) for the n elements
+// that remain.
 template <class Body>
 FK_INLINE void each_vector(int64_t count, Body body) {
   int64_t i = 0;
@@ -211,7 +216,7 @@ FK_INLINE void each_vector(int64_t count, Body body) {
   if (i < count) body(i, count - i);
 }
 
-// body.operator()<T>() with the element type of a Type of op.hpp: 0 f32, 1 bf16, 2 f16.
+// Calls body.operator()<T>() with the element type of a Type of op.hpp: 0 f32, 1 bf16, 2 f16.
 template <class Body>
 FK_INLINE void with_type(int type, Body body) {
   if (type == 0)

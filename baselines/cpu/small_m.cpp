@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of small_m.hpp: a block of rows of the weight against all rows of x, in registers.
+// The kernels of small_m.hpp. A block of rows of the weight is multiplied with all rows of x; the
+// sums stay in registers.
 #include "small_m.hpp"
 
 #include "simd.hpp"
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
+// Stores or loads element n of a row.
 FK_INLINE void put(void* row, int type, int64_t n, float value) {
   with_type(type, [&]<class T>() { store_n(static_cast<T*>(row) + n, splat(value), 1); });
 }
@@ -15,11 +17,10 @@ FK_INLINE float get(const void* row, int type, int64_t n) {
   return value;
 }
 
-// How far ahead of the loads the weight is fetched, in bytes: past the end of a row lies the next
-// one.
+// Distance of the prefetch of the weight, in bytes. Past a row's end it reaches the next row.
 inline constexpr int64_t kPrefetch = 1024;
 
-// M rows of x against R rows of the weight.
+// Multiplies M rows of x with R rows of the weight, from row n on.
 template <class W, int M, int R>
 FK_INLINE void block(const SmallM& a, int64_t n) {
   const W* w = static_cast<const W*>(a.weight) + n * a.k;
@@ -44,6 +45,7 @@ FK_INLINE void block(const SmallM& a, int64_t n) {
   }
 }
 
+// Outputs [begin, end), R at a time.
 template <class W, int M, int R>
 void columns(const SmallM& a, int64_t begin, int64_t end) {
   int64_t n = begin;
@@ -51,10 +53,10 @@ void columns(const SmallM& a, int64_t begin, int64_t end) {
   for (; n < end; ++n) block<W, M, 1>(a, n);
 }
 
-// Rows of the weight per block: as many as leave the sums in registers, and on AVX-512 four even
-// where a few spill, because four streams are what keeps memory busy (M = 8: 21.8 GB/s with 4
-// rows, 15.9 with 3).
-inline constexpr int kRegisters = kLanes == 16 ? 32 : 12;
+// Rows of the weight per block: as many as keep the sums in registers. AVX-512 takes four even if a
+// few sums spill, because memory needs four streams to be busy. (M = 8: 21.8 GB/s with 4 rows, 15.9
+// with 3.)
+inline constexpr int kRegisters = kLanes == 16 ? 32 : 12;  // registers for sums
 template <int M>
 inline constexpr int kRows = 4 * M <= kRegisters   ? 4
                              : 2 * M <= kRegisters ? 2

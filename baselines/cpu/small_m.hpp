@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with few rows of x, which are bound by reading the weight: it is streamed once, in the
-// order in which it lies, and multiplied with up to kSmallM rows held in the first caches. Float32
-// accumulation, one rounding at the end.
+// Products with at most kSmallM rows of x, whose time is the reading of the weight. The kernel
+// reads the weight once, in the order of memory, and multiplies it with all rows of x, which stay
+// in the first-level cache. Sums are float32, rounded once at the end.
 #pragma once
 #include "level.hpp"
 
 namespace fk::cpu {
 
-inline constexpr int kSmallM = 8;
+inline constexpr int kSmallM = 8;  // most rows of x
 
-// Outputs that are computed beside each other; ranges of outputs begin at multiples.
+// Outputs that the kernel computes together. Ranges of outputs begin at multiples.
 inline constexpr int64_t kSmallColumns = 8;
 
-// out[m][n] = x[m] . weight[n] (+ bias[n]); x and out are given by row.
+// out[m][n] = x[m] . weight[n] (+ bias[n]). Each row of x and out has its own address.
 struct SmallM {
   const void* weight;  // [N, K], dense
   const void* bias;    // [N] or null
@@ -22,7 +22,7 @@ struct SmallM {
   int m, weight_type, bias_type, out_type;  // Types of op.hpp
 };
 
-// A row to float32, or float32 to a row with a bias: values[i] (+ bias[i]).
+// to[i] = from[i] (+ bias[i]): a row converted to float32, or from it.
 struct Convert {
   const void* from;
   void* to;
@@ -32,7 +32,7 @@ struct Convert {
 
 }  // namespace fk::cpu
 
-// Outputs [begin, end) of every row.
+// Computes outputs [begin, end) of every row.
 FK_CPU_KERNEL(small_m, const SmallM&, int64_t begin, int64_t end)
-// Elements [0, count).
+// Converts elements [0, count).
 FK_CPU_KERNEL(convert, const Convert&, int64_t count)

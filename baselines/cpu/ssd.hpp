@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of ssd_chunk_scan and selective_state_update: one head of one request, token by token,
-// its state in the first-level cache. A blocked form would need fewer operations per token only for
-// states much wider than a head, and adds up decays over a whole block.
+// The kernel of ssd_chunk_scan and selective_state_update, and the class that both ops derive from.
+// The kernel takes one head of one request, token by token, with its state in the first-level
+// cache. A form in blocks of tokens would save operations only for states much wider than a head.
+// It would also multiply the decays of a whole block.
 #pragma once
 #include "level.hpp"
 
 namespace fk::cpu {
+// Arguments of one call: for each token, state = state * exp(dt * a) + dt * x * b, out = state . c
+// + skip * x. The op's contract has the details (fk-host show ssd_chunk_scan).
 struct Ssd {
   const void *x, *dt, *b, *c;
   void *out, *state;
   const float* a;
   const void *skip, *dt_bias;  // per head, or null
   int64_t width, state_size, heads_per_group;
-  int64_t x_token, x_head, dt_token, b_token, b_group, c_token, c_group, out_token;  // strides
+  int64_t x_token, x_head, dt_token, b_token, b_group, c_token, c_group, out_token;  // in elements
   int64_t state_slot, state_head, state_row;
   bool softplus;
   float dt_min, dt_max;  // dt_max 0: no limit
   int type, state_type, skip_type, dt_bias_type;
 };
 }  // namespace fk::cpu
-// Tokens [first, last) of a request; `fresh`: the state is taken as zeros. `scratch` has room for
+// Tokens [first, last) of a request. If `fresh`, the state counts as zeros. `scratch` has
 // ssd_scratch() floats.
 FK_CPU_KERNEL(ssd_head, const Ssd&, int64_t first, int64_t last, int64_t slot, bool fresh,
               int64_t head, float* scratch)
@@ -33,7 +36,7 @@ inline int64_t ssd_scratch(int64_t width, int64_t state_size) {
   return padded(width * state_size) + 2 * padded(state_size) + 2 * padded(width);
 }
 
-// What both ops have in common: they differ in how tokens are counted.
+// The base of both ops. They differ in how they find a request's tokens.
 template <class Op>
 class SsdOp {
  public:
@@ -59,13 +62,16 @@ class SsdOp {
   void prepare(const typename op::forward&, const fk_memory&) {}
 
  protected:
-  // tokens(request, first, last, fresh) gives a request's range.
+  // tokens(request, first, last, fresh) sets the last three: the request's tokens are [first,
+  // last).
   template <class Tokens>
   void run(const typename op::forward& args, void* scratch, const Tokens& tokens) const {
     const Ssd a = describe(args);
     const int64_t room = ssd_scratch(init_.head_dim, init_.state_size);
     const int32_t* slots = data<int32_t>(args.state_slots);
     const int64_t requests = args.state_slots->shape[0];
+    // An estimate: each state element is read and written (8 bytes), and the arithmetic of an
+    // output takes the time of 64 times its bytes.
     const int64_t bytes =
         requests * init_.num_heads * init_.head_dim * init_.state_size * 8 + args.out->nbytes * 64;
     share(threads_, requests * init_.num_heads, bytes, [&](int64_t item, int thread) {

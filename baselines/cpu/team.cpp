@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The threads behind team.hpp. A fork publishes the work in atomic fields and rings each helper's
+// bell. Threads then take parts until none is left, and a join waits for the last part. measure()
+// times forks and wake-ups at the start; best() predicts with these times how many threads pay.
 #include "team.hpp"
 
 #include <linux/futex.h>
@@ -20,19 +23,19 @@ namespace fk::cpu {
 
 namespace {
 
-// A team has to be predicted to take at most this share of one thread's time.
+// A team must be predicted to take at most this share of one thread's time.
 constexpr double kWorthwhile = 0.85;
-// A thread spins for as long as it takes to wake it up, within these bounds.
+// A helper spins before it sleeps for the time of a wake-up, within these bounds.
 constexpr double kSpinLeastNs = 10e3, kSpinMostNs = 50e3;
-// A measurement waits this long for a thread whose core is busy. After that the cost of a common
-// machine is taken.
+// A measurement waits this long for a thread whose core is busy. The results are at most the two
+// values below, the cost on a common machine.
 constexpr double kLostNs = 500e3;
-constexpr double kForkMostNs = 1e3, kWakeMostNs = 50e3;  // a fork's is for each thread
-// How long a caller works alone after it has waited in vain, as a multiple of the wait.
+constexpr double kForkMostNs = 1e3, kWakeMostNs = 50e3;  // a fork's is per thread
+// After a wait in vain the caller works alone for this multiple of the wait.
 constexpr double kAlonePerLost = 20;
-// An idle core takes longer to come back than one that a thread has just left.
+// A helper must have slept this long for a measured wake-up: then its core is idle, too.
 constexpr double kAsleepNs = 30e3;
-constexpr int kThreadsMax = 256, kPowers = 9;  // 2^8 is the last power
+constexpr int kThreadsMax = 256, kPowers = 9;  // 2^8 is the last power of two
 
 double now_ns() {
   return std::chrono::duration<double, std::nano>(
@@ -48,6 +51,7 @@ void relax() {
 #endif
 }
 
+// Sleeps until wake(), if `word` has `value`. It may return early.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -55,7 +59,7 @@ void wake(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Spins until ready() or until the time is over; returns ready().
+// Spins until ready() is true or the time is over. Returns ready().
 template <class Ready>
 bool spin(double ns, const Ready& ready) {
   constexpr int kLooksPerClock = 16;
@@ -68,6 +72,7 @@ bool spin(double ns, const Ready& ready) {
   }
 }
 
+// Numbers of the cores that this process may use, at most kThreadsMax.
 std::vector<int> usable_cores() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -114,9 +119,9 @@ class TeamThreads {
 
  private:
   struct alignas(128) Helper {
-    std::atomic<uint32_t> bell{0};  // rung for every work
+    std::atomic<uint32_t> bell{0};  // the count of works so far; a new value wakes the helper
     std::atomic<bool> asleep{false};
-    std::atomic<int> core{0};  // where it should be
+    std::atomic<int> core{0};  // the core that it moves to at its next work
   };
   struct Choice {
     int size;
@@ -125,7 +130,7 @@ class TeamThreads {
 
   int core_count() const { return static_cast<int>(cores_.size()); }
 
-  // Starts the threads and measures; false while another thread does.
+  // Starts the threads and measures, once. False while another thread does so.
   bool ready() {
     if (ready_.load(std::memory_order_acquire)) return true;
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
@@ -151,7 +156,7 @@ class TeamThreads {
     ready_.store(true, std::memory_order_release);
   }
 
-  // Works on what the caller forks, for ever.
+  // The loop of a helper thread: waits for its bell, then takes parts.
   [[noreturn]] void help(Helper& me, int thread) {
     for (uint32_t heard = 0;;) {
       const auto rung = [&] { return me.bell.load(std::memory_order_acquire) != heard; };
@@ -166,7 +171,7 @@ class TeamThreads {
     }
   }
 
-  // The host, too, moves threads of a process that stands still.
+  // Moves the calling helper to its core: the kernel's scheduler may have moved it.
   static void stand_on(const Helper& me) {
     const int core = me.core.load(std::memory_order_relaxed);
     if (core == ::sched_getcpu()) return;
@@ -176,7 +181,7 @@ class TeamThreads {
     (void)::sched_setaffinity(0, sizeof one, &one);
   }
 
-  // The caller has moved to a helper's core: that helper goes where the caller was.
+  // If the caller has moved to a helper's core, sends that helper to the caller's former core.
   void leave_core_to_caller() {
     const int here = ::sched_getcpu();
     if (here == home_ || here < 0 || here >= CPU_SETSIZE) return;
@@ -188,6 +193,7 @@ class TeamThreads {
     home_ = here;
   }
 
+  // Publishes the work and rings the helpers. Only the owner of busy_ calls it.
   void fork(int size, int64_t parts, Call call, const void* body) {
     leave_core_to_caller();
     call_.store(call, std::memory_order_release);
@@ -203,6 +209,7 @@ class TeamThreads {
     }
   }
 
+  // Takes parts, then waits for the parts of the others.
   void join() {
     double now = now_ns(), longest_ns = 0;
     while (take_part(0)) {
@@ -210,8 +217,9 @@ class TeamThreads {
       longest_ns = std::max(longest_ns, now - before);
     }
     await_others();
-    // Others finish within a part of their own, unless another process has taken a core. Then this
-    // one works alone for so long that the wait is a small share of the time.
+    // The others should finish within about one part's time. A longer wait means that another
+    // process has taken a core. Then the caller works alone for a time, so that such waits remain a
+    // small share.
     const double lost_ns = now_ns() - now - 2 * longest_ns - spin_ns_;
     if (lost_ns > 0) alone_until_ns_ = now_ns() + kAlonePerLost * lost_ns;
   }
@@ -225,8 +233,8 @@ class TeamThreads {
     waits_ = false;
   }
 
-  // The fields belong to the work whose part was taken: they change only when no part is left, and
-  // a thread that has read newer ones finds a newer generation.
+  // Takes a part and runs it; false if none is left for this thread. The exchange succeeds only if
+  // left_ has the same generation, so the fields read before belong to that work.
   bool take_part(int thread) {
     uint64_t left = left_.load(std::memory_order_acquire);
     for (;;) {
@@ -246,7 +254,7 @@ class TeamThreads {
     }
   }
 
-  // How many threads of a team of this size need not be woken up, the caller included.
+  // Threads of a team of this size that are awake, the caller included.
   int awake(int size) const {
     int count = 1;
     for (int i = 0; i + 1 < size; ++i)
@@ -254,6 +262,7 @@ class TeamThreads {
     return count;
   }
 
+  // The size with the least predicted time, if `awake` threads need no wake-up.
   Choice best(int most, double work_ns, int awake) const {
     Choice least{1, kWorthwhile * work_ns};
     for (int power = 1, size = 1; size < most; ++power) {
@@ -266,8 +275,9 @@ class TeamThreads {
     return least;
   }
 
-  // Works that pay only where the threads are awake wake them up when, one soon after the other,
-  // they would have gained by now what that costs.
+  // Decides if a team that pays only with awake threads is woken up. Each work that follows the
+  // last one soon adds its gain to a credit. Returns `size` when the credit exceeds the cost of the
+  // wake-up, else 1.
   int wake_up(int size, double gain_ns, double now) {
     const bool soon = now - last_end_ns_ < spin_ns_;
     credit_ns_ = (soon ? credit_ns_.load(std::memory_order_relaxed) : 0) + gain_ns;
@@ -275,9 +285,9 @@ class TeamThreads {
   }
 
   struct Meeting {
-    double fork_ns, ns;  // until the caller begins its part; until all are back
+    double fork_ns, ns;  // until the fork returns; until all parts are done
   };
-  // All threads of a team meet in the work, so that its time is that of a fork and a join.
+  // Measures a fork and a join: a part ends when all threads of the team have begun theirs.
   Meeting meet(int size) {
     std::atomic<int> here{0};
     const auto body = [&] {
@@ -294,11 +304,11 @@ class TeamThreads {
     return {forked - begin, now_ns() - begin};
   }
 
-  // The least of several times each: other load must not decide how this process works for the
-  // rest of its life.
+  // Takes the least of several measurements: other load must not decide for the whole life of this
+  // process.
   void measure() {
     constexpr int kForks = 31, kWakes = 9;
-    meet(core_count());  // every thread is there and where it should be
+    meet(core_count());  // every helper has started and moved to its core
     for (int power = 1, size = 1; size < core_count(); ++power) {
       size = std::min(1 << power, core_count());
       double& least = fork_ns_[static_cast<size_t>(power)];
@@ -314,27 +324,27 @@ class TeamThreads {
       call_ns_ = std::min(call_ns_, woken.fork_ns);
     }
     spin_ns_ = std::clamp(wake_ns_, kSpinLeastNs, kSpinMostNs);
-    alone_until_ns_ = 0;  // a meeting that lost a thread says nothing of the work to come
+    alone_until_ns_ = 0;  // waits during the measurement do not count
   }
 
   const std::vector<int> cores_ = usable_cores();
   std::vector<std::unique_ptr<Helper>> helpers_;  // of thread 1 and up
-  std::atomic<bool> ready_{false}, busy_{false};
-  int home_ = 0;                              // the caller's core
-  std::array<Helper*, CPU_SETSIZE> owner_{};  // of each core; null: none
+  std::atomic<bool> ready_{false}, busy_{false};  // busy_: a caller has the team
+  int home_ = 0;                                  // the caller's core
+  std::array<Helper*, CPU_SETSIZE> owner_{};      // of each core; null: none
 
   uint64_t generation_ = 0;
   std::atomic<Call> call_{nullptr};
   std::atomic<const void*> body_{nullptr};
   std::atomic<int64_t> parts_{0};
   std::atomic<int> size_{0};
-  alignas(128) std::atomic<uint64_t> left_{0};  // generation << 32 | parts that nobody has taken
-  alignas(128) std::atomic<uint32_t> done_{0};
+  alignas(128) std::atomic<uint64_t> left_{0};  // generation << 32 | parts not yet taken
+  alignas(128) std::atomic<uint32_t> done_{0};  // parts that are done; a futex of await_others()
   std::atomic<bool> waits_{false}, failed_{false};
   std::exception_ptr error_;
 
-  std::array<double, kPowers> fork_ns_{};  // by the logarithm of the size
-  double wake_ns_ = 0, call_ns_ = 0;
+  std::array<double, kPowers> fork_ns_{};  // by the binary logarithm of the size
+  double wake_ns_ = 0, call_ns_ = 0;       // for the last thread to finish; for the caller
   std::atomic<double> spin_ns_{kSpinLeastNs}, credit_ns_{0}, last_end_ns_{0}, alone_until_ns_{0};
 };
 

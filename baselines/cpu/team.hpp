@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of this process that share the work of an op, and the choice of how many pay.
+// The threads of this process that share the work of an op, and the choice of their number.
 //
-// A thread of the team spins for some microseconds before it sleeps. Work is cut into parts; a free
+// A thread of the team spins for some microseconds before it sleeps. Work is cut into parts. A free
 // thread takes the next part, so the caller never waits for a thread that has not begun. No two
 // threads of the team share a core. OpenMP cannot do this: it ends threads when a team gets
 // smaller, and its callers wait for every thread.
@@ -15,16 +15,16 @@ class Team {
   // [any thread]
   static Team& of_process();
 
-  // The number of threads, at most `most`, that end the work soonest; 1 where no team pays.
-  // `work_ns` is the time that one thread takes. The first call with enough work starts the threads
-  // and measures what a fork and a join cost: about a millisecond. [forward]
+  // The number of threads, at most `most`, that ends the work soonest; 1 where a team does not pay.
+  // `work_ns` is the time of one thread alone. The first call with enough work starts the threads
+  // and measures the cost of a fork and a join, in about a millisecond. [forward]
   static int size_for(int most, int64_t parts, double work_ns) {
     return work_ns < kLeastWorkNs ? 1 : of_process().measured_size_for(most, parts, work_ns);
   }
 
-  // Calls body(part, thread) for each part of [0, parts) on at most `size` threads; returns when
-  // all parts are done, and throws what one of them threw. Thread 0 is the caller. While another
-  // caller has the team, this one works alone. [forward]
+  // Calls body(part, thread) for each part of [0, parts) on at most `size` threads. Returns when
+  // all parts are done, and throws the first exception of a part. Thread 0 is the caller. While
+  // another caller has the team, this one works alone. [forward]
   template <class Body>
   static void run(int size, int64_t parts, const Body& body) {
     if (size < 2) {
@@ -40,8 +40,8 @@ class Team {
   }
 
  private:
-  // Shorter work does not even look at the team, whose memory may be cold: no team is quicker, on
-  // any machine.
+  // For shorter work one thread is quicker on any machine. Then size_for() does not read the team's
+  // memory, which may be cold.
   static constexpr double kLeastWorkNs = 2000;
 
   using Call = void (*)(const void* body, int64_t part, int thread);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The kernel of filters.hpp: one thread for each element of the result.
 #include "filters.hpp"
 
 #include <stdexcept>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Repacks the filters of a convolution from the order of checkpoints to channels last, as
+// conv2d.cpp needs them.
 #pragma once
 #include <cuda_runtime_api.h>
 

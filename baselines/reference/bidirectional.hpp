@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Self-attention without a cache or a mask in two passes: q, k and v of all tokens in scratch, then
-// token by token over its own sequence.
+// Self-attention without a cache or a mask, in two passes. The first stores q, k and v of all
+// tokens in scratch. The second attends, token by token, over the token's own sequence.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
 
+// Rows of scratch (op.hpp) for Bidirectional.
 struct BidirectionalRows {
   double *x, *row, *scores, *mixed, *attended, *qkv;
   template <class Init, class Forward>
@@ -18,6 +19,7 @@ struct BidirectionalRows {
         qkv(s.take(args.positions->shape[0] * (i.num_heads + 2 * i.num_kv_heads) * i.head_dim)) {}
 };
 
+// Refuses dtypes and numbers of heads that Bidirectional does not take.
 template <class Init, class Weights>
 void need_bidirectional(const Init& init, const Weights& weights) {
   need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o);
@@ -34,7 +36,7 @@ struct Bidirectional {
 
   int64_t tokens() const { return args.positions->shape[0]; }
 
-  // First pass: q, k and v of token t from x[C].
+  // First pass: computes and stores q, k and v of token t from x[C].
   void project(int64_t t, const double* x) const {
     double* heads = qkv(t);
     matrix_vector(weights.qkv, 0, stride(), init.hidden_size, weights.qkv_bias.or_null, x, heads);
@@ -44,7 +46,8 @@ struct Bidirectional {
       rotate(heads + h * init.head_dim, init.rotary_dim, false, table);
   }
 
-  // Second pass: calls then(t, attended[C]) for every token, after attention and its projection.
+  // Second pass: calls then(t, attended[C]) for every token. `attended` is attention after its
+  // output projection.
   template <class Then>
   void attend(Then then) const {
     for (int64_t b = 0; b + 1 < args.cu_seqlens->shape[0]; ++b) {
@@ -62,6 +65,7 @@ struct Bidirectional {
  private:
   int64_t stride() const { return (init.num_heads + 2 * init.num_kv_heads) * init.head_dim; }
   double* qkv(int64_t t) const { return rows.qkv + t * stride(); }
+  // Attention of head h of token t over the tokens [first, last), into rows.mixed.
   void mix(int64_t t, int64_t h, int64_t first, int64_t last) const {
     const int64_t width = init.head_dim;
     const int64_t key = init.num_heads + h / (init.num_heads / init.num_kv_heads);

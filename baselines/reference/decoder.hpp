@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Self-attention over the paged cache in two passes over the tokens: every k and v is in the cache
-// before anything is read from it, since a token may see one that comes later in the batch. What
-// only some layers have (rotation, norms of q and k, fewer heads of keys, a bias of o, a window, a
-// tree, sinks) is asked for by name.
+// Self-attention over the KV page cache, in two passes over the tokens. The first stores k and v of
+// all tokens in the cache. The second reads the cache, where a token may see a later one of the
+// batch. Some layers have more fields than others, such as rotation, norms of q and k, a window, a
+// tree or sinks. `requires` finds them by name at compile time.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
 
+// Number of key/value heads; as many as query heads where the op has no such field.
 template <class Init>
 int64_t kv_heads_of(const Init& init) {
   if constexpr (requires { init.num_kv_heads; })
@@ -16,9 +17,10 @@ int64_t kv_heads_of(const Init& init) {
     return init.num_heads;
 }
 
+// Rows of scratch (op.hpp) for Decoder.
 struct DecoderRows {
-  double *x, *qkv, *row, *scores, *mixed, *queries;
-  int64_t* seen;
+  double *x, *qkv, *row, *scores, *mixed, *queries;  // queries: of all tokens
+  int64_t* seen;                                     // positions that a token of a tree sees
   template <class Init, class Forward>
   DecoderRows(Scratch& s, const Init& i, const Forward& args)
       : x(s.take(i.hidden_size)),
@@ -30,6 +32,7 @@ struct DecoderRows {
         seen(reinterpret_cast<int64_t*>(s.take(args.block_tables->shape[1] * i.page_size))) {}
 };
 
+// Refuses dtypes and numbers of heads that Decoder does not take.
 template <class Init, class Weights, class Forward>
 void need_decoder(const Init& init, const Weights& weights, const Forward& max) {
   need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, max.k_cache, max.v_cache);
@@ -40,6 +43,7 @@ void need_decoder(const Init& init, const Weights& weights, const Forward& max) 
     throw unsupported{"num_heads is not a multiple of num_kv_heads"};
 }
 
+// The two passes of one call.
 template <class Init, class Weights, class Forward>
 struct Decoder {
   const Init& init;
@@ -50,8 +54,8 @@ struct Decoder {
   int64_t tokens() const { return args.slot_mapping->shape[0]; }
   double* queries(int64_t t) const { return rows.queries + t * init.num_heads * init.head_dim; }
 
-  // First pass: from the input x of token t, as wide as the projection, its queries for later and
-  // its k and v in the cache.
+  // First pass. Computes q, k and v of token t from x, which is as wide as the projection. Keeps q
+  // in scratch and stores k and v in the cache.
   void project(int64_t t, const double* x) const {
     const int64_t heads = init.num_heads, kv_heads = kv_heads_of(init), width = init.head_dim;
     matrix_vector(weights.qkv, 0, (heads + 2 * kv_heads) * width, weights.qkv->shape[1],
@@ -78,7 +82,8 @@ struct Decoder {
     }
   }
 
-  // Second pass: calls then(t, attended[C]) for every token, after attention and its projection.
+  // Second pass: calls then(t, attended[C]) for every token. `attended` is attention after its
+  // output projection.
   template <class Then>
   void attend(double* attended, Then then) const {
     for (int64_t b = 0; b < args.block_tables->shape[0]; ++b) {
@@ -114,6 +119,7 @@ struct Decoder {
   }
 
  private:
+  // Stores a head's row in a slot: entry slot % page_size of page slot / page_size.
   void put_slot(const fk_inout* cache, int64_t slot, int64_t head, const double* from) const {
     store(cache, offset(cache, slot / init.page_size, slot % init.page_size, head), init.head_dim,
           from);
@@ -139,7 +145,7 @@ struct Decoder {
     if constexpr (requires { weights.sinks; }) sinks = data<float>(weights.sinks);
     return {init.scale, 0, sinks ? sinks + h : nullptr};
   }
-  // one(q[D], head, key/value head, out[D]) of every head of a token.
+  // Calls one(q[D], head, key/value head, out[D]) for every head of token t.
   template <class OneHead>
   void mix(OneHead one, int64_t t) const {
     for (int64_t h = 0; h < init.num_heads; ++h) {
@@ -149,7 +155,7 @@ struct Decoder {
   }
 };
 
-// Attention alone, over x [T,C].
+// The base of ops that are self-attention alone, over x [T,C].
 template <class Op>
 struct SelfAttentionOf : Base<Op> {
   using Base<Op>::Base, Base<Op>::init, Base<Op>::weights;
@@ -181,13 +187,14 @@ struct SelfAttentionOf : Base<Op> {
   }
 };
 
-// A whole layer; feed_forward(x[C], out[C]) is its second half. The residual and the hidden state
-// are read in both passes, so they are written only when the second is done with a token.
-// A `decoder` has init, weights, args and rows, tokens(), project() and attend() as above.
+// A whole layer. feed_forward(x[C], out[C]) is its second half. Both passes read the residual and
+// the hidden state, so a token's are written only at the end of its second pass. `decoder` has
+// init, weights, args, rows, tokens(), project() and attend() as Decoder has.
 template <class AnyDecoder, class FeedForward>
 void decoder_layer_tokens(const AnyDecoder& decoder, double* out, FeedForward feed_forward) {
   const auto& [init, weights, args, rows] = decoder;
   const int64_t channels = init.hidden_size;
+  // Loads hidden + residual of token t into rows.x.
   const auto sum = [&](int64_t t) {
     load(args.hidden, offset(args.hidden, t), channels, rows.x);
     add_scaled(args.residual, offset(args.residual, t), channels, 1, rows.x);

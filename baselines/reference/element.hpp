@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of views as doubles: exact on the way in, one correct rounding (nearest, ties to even)
-// on the way out. Offsets count elements; the last axis of every view is dense.
+// Conversion between elements of views and double: exact when loaded, rounded once when stored (to
+// nearest, ties to even). Offsets count elements; the last axis of every view is dense.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,6 +13,7 @@
 
 namespace fk::reference {
 
+// Storage types of elements, for overloads of value() and put().
 struct Bf16 {
   uint16_t bits;
 };
@@ -27,6 +28,7 @@ inline double value(Bf16 x) {
 }
 inline double value(F16 x) {
   // The same fields in a double, where the exponent's bias is larger by 1008.
+  // A double with the same fields. Its exponent bias is larger by 1008, which the product corrects.
   const uint64_t wide = static_cast<uint64_t>(x.bits & 0x7fff) << 42;
   const uint64_t sign = static_cast<uint64_t>(x.bits & 0x8000) << 48;
   if ((x.bits & 0x7c00) == 0x7c00)
@@ -34,10 +36,11 @@ inline double value(F16 x) {
   return std::bit_cast<double>(wide | sign) * 0x1p1008;
 }
 
-// Read only: weights and what they are multiplied with.
+// An element type for weights and their inputs. There is no put() for it.
 struct F8e4m3 {
   uint8_t bits;
 };
+// The value of each of the 256 codes; exponent bias 7, 3 bits of mantissa.
 inline const std::array<double, 256> kF8e4m3 = [] {
   std::array<double, 256> all{};
   for (int bits = 0; bits < 256; ++bits) {
@@ -51,16 +54,18 @@ inline const std::array<double, 256> kF8e4m3 = [] {
 }();
 inline double value(F8e4m3 x) { return kF8e4m3[x.bits]; }
 
-// v with `digits` significant bits, and no bit below 2^lowest; as it is where that gives infinity.
+// v rounded to `digits` significant bits, and to a multiple of 2^lowest. Values from 2^128 on stay
+// as they are, so that they become infinity later.
 inline double rounded(double v, int digits, int lowest) {
   const int exponent = static_cast<int>(std::bit_cast<uint64_t>(v) >> 52 & 2047) - 1023;
   if (exponent > 127) return v;
-  // The sum with a number this large has no room for bits below 2^step.
+  // Adding a number this large rounds the bits below 2^step away.
   const int step = std::max(exponent + 1 - digits, lowest);
   const double large = 1.5 * std::bit_cast<double>(static_cast<uint64_t>(step + 52 + 1023) << 52);
   return std::copysign((v + large) - large, v);
 }
 
+// Rounds and stores one element.
 inline void put(float& to, double v) { to = static_cast<float>(v); }
 inline void put(Bf16& to, double v) {
   const auto wide = std::bit_cast<uint32_t>(static_cast<float>(rounded(v, 8, -133)));
@@ -81,7 +86,8 @@ inline void put(F16& to, double v) {
   to.bits = static_cast<uint16_t>(bits | (std::signbit(exact) ? 0x8000u : 0u));
 }
 
-// body(typed pointer) for the element type of a view.
+// Calls body with a null pointer whose type is the element type of the view. Throws `unsupported`
+// for other types than these three.
 template <class View, class Body>
 auto with_type(const View* view, Body body) {
   switch (FK_DTYPE(view)) {
@@ -95,14 +101,14 @@ auto with_type(const View* view, Body body) {
   throw unsupported{"the element type is not f32, bf16 or f16"};
 }
 
-// The same for views that may hold f8e4m3 too: weights.
+// As with_type(), for weights: they may be f8e4m3, too.
 template <class Body>
 auto with_weight_type(const fk_in* view, Body body) {
   if (FK_DTYPE(view) == FK_F8E4M3) return body(static_cast<const F8e4m3*>(nullptr));
   return with_type(view, body);
 }
 
-// Refuses element types other than f32, bf16 and f16; absent fields are null.
+// Refuses element types other than f32, bf16 and f16. Null views are absent fields.
 template <class... Views>
 void need_floats(const Views*... views) {
   const auto check = [](const auto* view) {
@@ -111,7 +117,7 @@ void need_floats(const Views*... views) {
   (check(views), ...);
 }
 
-// Offset of the element at the given leading indices.
+// Offset, in elements, of the entry at the given indices of the leading axes.
 template <class View, class... Index>
 int64_t offset(const View* view, Index... index) {
   const int64_t at[] = {static_cast<int64_t>(index)...};
@@ -120,6 +126,7 @@ int64_t offset(const View* view, Index... index) {
   return sum;
 }
 
+// to[i] = element from + i of the view, for `count` elements.
 template <class View>
 void load(const View* view, int64_t from, int64_t count, double* to) {
   with_type(view, [&](auto type) {
@@ -127,6 +134,7 @@ void load(const View* view, int64_t from, int64_t count, double* to) {
     for (int64_t i = 0; i < count; ++i) to[i] = value(x[i]);
   });
 }
+// The inverse of load(): elements [at, at + count) of the view become from[i], rounded.
 inline void store(const fk_out* view, int64_t at, int64_t count, const double* from) {
   with_type(view, [&](auto type) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
@@ -134,7 +142,7 @@ inline void store(const fk_out* view, int64_t at, int64_t count, const double* f
     for (int64_t i = 0; i < count; ++i) put(out[i], from[i]);
   });
 }
-// to += factor * (elements of the view)
+// to[i] += factor * element from + i of the view.
 template <class View>
 void add_scaled(const View* view, int64_t from, int64_t count, double factor, double* to) {
   with_type(view, [&](auto type) {
@@ -143,8 +151,8 @@ void add_scaled(const View* view, int64_t from, int64_t count, double factor, do
   });
 }
 
-// Sum of products. Eight partial sums, so that the compiler may use vectors; their order depends on
-// the length alone.
+// Sum of products. It has eight partial sums, so that the compiler can use vectors. Their order
+// depends on `count` alone.
 template <class T>
 double dot(const T* a, const double* b, int64_t count) {
   double sums[8] = {};
@@ -161,7 +169,7 @@ double dot_view(const View* view, int64_t from, const double* b, int64_t count) 
   });
 }
 
-// Elements of the index types of the contracts.
+// Element `at` of a contiguous view of integers, of type T.
 template <class T>
 int64_t index(const fk_in* view, int64_t at) {
   return static_cast<int64_t>(data<T>(view)[at]);

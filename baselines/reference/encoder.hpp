@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Self-attention of an encoder: q, k and v of all tokens in scratch, then token by token.
+// Self-attention of an encoder, over all tokens of each sequence. The first pass stores q, k and v
+// of all tokens in scratch, the second attends token by token.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
 
+// Rows of scratch (op.hpp) for attend_encoder().
 struct EncoderRows {
   double *x, *scores, *mixed, *attended, *qkv;
   template <class Init, class Forward>
@@ -16,8 +18,8 @@ struct EncoderRows {
         qkv(s.take(args.x->shape[0] * 3 * i.num_heads * i.head_dim)) {}
 };
 
-// before(x[C]) changes what a token brings: a norm, or nothing. Calls then(t, attended[C]) for
-// every token, after attention and its projection.
+// before(x[C]) transforms a token's input: a norm, or nothing. Calls then(t, attended[C]) for every
+// token; `attended` is attention after its output projection.
 template <class Init, class Weights, class Forward, class Before, class Then>
 void attend_encoder(const Init& init, const Weights& weights, const Forward& args,
                     const EncoderRows& rows, Before before, Then then) {

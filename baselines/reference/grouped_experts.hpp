@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A router that chooses by groups, its experts and the shared ones, for one token: deepseek_moe,
-// and the second half of mla_moe_decoder_layer.
+// For one token: a router that chooses experts by groups, the chosen experts and the shared ones.
+// deepseek_moe is this, and so is the second half of mla_moe_decoder_layer.
 #pragma once
 #include "fp8_block.hpp"
 #include "grouped_topk.hpp"
 
 namespace fk::reference {
 
+// Rows of scratch (op.hpp) for grouped_experts().
 struct GroupedExpertsRows {
   double *logits, *weights, *shared;
   int32_t* ids;
@@ -22,6 +23,7 @@ struct GroupedExpertsRows {
         mlp(s, i.hidden_size, std::max(i.intermediate_size, i.shared_intermediate_size)) {}
 };
 
+// Refuses dtypes and numbers that grouped_experts() does not take.
 template <class Init, class Weights>
 void need_grouped_experts(const Init& init, const Weights& weights) {
   need_floats(weights.gate);
@@ -30,7 +32,7 @@ void need_grouped_experts(const Init& init, const Weights& weights) {
   need_groups(init.num_experts, init.top_k, init.num_expert_group, init.topk_group);
 }
 
-// out[C] = the weighted sum of the experts that the router chooses for x[C], and the shared ones.
+// out[C] = the weighted sum of the chosen experts for x[C], plus the shared experts.
 template <class Init, class Weights>
 void grouped_experts(const Init& init, const Weights& weights, bool sigmoid, const double* x,
                      const GroupedExpertsRows& row, double* out) {

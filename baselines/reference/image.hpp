@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mathematics of images, channels last: what a window of a convolution sees, the response of a
-// channel over its image, and the MLP around that.
+// The arithmetic of images, channels last: the input patch of a convolution's output, global
+// response normalisation, and the MLP around it.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
 
+// A convolution's window. Arrays of two are rows, columns.
 struct Window {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 };
 
-// patch[C, KH, KW] (the order of a weight's row) = what output pixel (oy, ox) of image b sees,
-// zeros outside; `row` has room for C.
+// patch[C, KH, KW], in the order of a weight's row, gets the inputs of output pixel (oy, ox) of
+// image b. Pixels outside the image are 0. `row` has room for C.
 inline void gather_patch(const fk_in* x, const Window& w, int64_t b, int64_t oy, int64_t ox,
                          double* row, double* patch) {
   const int64_t height = x->shape[1], width = x->shape[2], channels = x->shape[3];
@@ -27,8 +28,9 @@ inline void gather_patch(const fk_in* x, const Window& w, int64_t b, int64_t oy,
   }
 }
 
-// x[positions, channels] of one image becomes x + bias + weight * x * n, with n[c] the norm of
-// channel c over the mean norm of all channels; `norms` and `row` have room for `channels`.
+// Global response normalisation of x[positions, channels], one image, in place: x + bias + weight *
+// x * n. n[c] is the norm of channel c divided by the mean norm of all channels. `norms` and `row`
+// have room for `channels`.
 inline void respond(double* x, int64_t positions, int64_t channels, double eps, const fk_in* weight,
                     const fk_in* bias, double* norms, double* row) {
   std::fill_n(norms, channels, 0.0);
@@ -45,6 +47,7 @@ inline void respond(double* x, int64_t positions, int64_t channels, double eps, 
       x[p * channels + c] = x[p * channels + c] * norms[c] + row[c];
 }
 
+// Rows of scratch (op.hpp) for response_mlp().
 struct ResponseMlpRows {
   double *x, *hidden, *norms, *row, *out;
   template <class Init, class Forward>
@@ -56,7 +59,8 @@ struct ResponseMlpRows {
         out(s.take(i.hidden_size)) {}
 };
 
-// One image: source(p, x[C]) gives a position's row, sink(p, out[C]) takes its result.
+// One image through the MLP. source(p, x[C]) loads position p's row, sink(p, out[C]) stores its
+// result.
 template <class Init, class Weights, class Source, class Sink>
 void response_mlp(const Init& init, const Weights& weights, bool tanh_form, int64_t positions,
                   const ResponseMlpRows& rows, Source source, Sink sink) {

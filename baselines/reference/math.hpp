@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mathematics that several ops share, on rows of doubles. The L2 and L3 ops are written from
-// these and not from L1 ops, so nothing is rounded between their steps.
+// The arithmetic that several ops share, on rows of doubles. Ops of levels 2 and 3 use these
+// functions and not ops of level 1, so nothing is rounded between their steps. Letters in brackets
+// are axes of the ops' contracts, such as C for channels.
 #pragma once
 #include <limits>
 
@@ -18,13 +19,14 @@ inline void matrix_vector(const fk_in* weight, int64_t at, int64_t rows, int64_t
   for (int64_t n = 0; n < rows; ++n) out[n] += dot_view(weight, at + n * columns, x, columns);
 }
 
+// x *= weight, element by element.
 inline void multiply(double* x, int64_t count, const fk_in* weight_or_null, double* row) {
   if (!weight_or_null) return;
   load(weight_or_null, 0, count, row);
   for (int64_t i = 0; i < count; ++i) x[i] *= row[i];
 }
 
-// x = x / sqrt(mean(x^2) + eps) * weight; `row` has room for `count` doubles, as below.
+// x = x / sqrt(mean(x^2) + eps) * weight. Here and below, `row` has room for `count` doubles.
 inline void rms_normalize(double* x, int64_t count, double eps, const fk_in* weight_or_null,
                           double* row) {
   double squares = 0;
@@ -48,10 +50,12 @@ inline void layer_normalize(double* x, int64_t count, double eps, const fk_in* w
 }
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
+// x[i] = silu(x[i]) * x[width + i]: the gate is the first half of x, the result overwrites it.
 inline void silu_halves(double* x, int64_t width) {
   for (int64_t i = 0; i < width; ++i) x[i] = silu(x[i]) * x[width + i];
 }
-// Neighbouring columns are gate and up; the result is the first half.
+// The swiglu of swiglu_oai, whose gate and up are neighbouring columns. The result is the first
+// half of x.
 inline void swiglu_pairs(double* x, int64_t width, double alpha = 1.702, double limit = 7) {
   for (int64_t i = 0; i < width; ++i) {
     const double gate = std::min(x[2 * i], limit), up = std::clamp(x[2 * i + 1], -limit, limit);
@@ -64,8 +68,9 @@ inline double gelu(double x, bool tanh_form) {
   return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
 }
 
-// Turns the first `width` channels of a head by the angles of one position; `table` is that
-// position's row of the cache: width/2 cosines, then width/2 sines.
+// Rotary embedding: rotates pairs of the first `width` channels of a head by the angles of one
+// position. `table` is the position's row of the cache: width/2 cosines, then width/2 sines. A pair
+// is two neighbours if `interleaved`, else channels i and i + width/2.
 inline void rotate(double* head, int64_t width, bool interleaved, const float* table) {
   const int64_t half = width / 2;
   for (int64_t i = 0; i < half; ++i) {
@@ -77,11 +82,11 @@ inline void rotate(double* head, int64_t width, bool interleaved, const float* t
   }
 }
 
-// Softmax attention of one query over the keys [first, last): dot(j) gives q.k_j, add(j, p) adds
+// Softmax attention of one query over the keys [first, last). dot(j) returns q.k_j; add(j, p) adds
 // p * v_j to the output, which the caller has set to 0. `scores` has room for last - first doubles.
 struct Attention {
   double scale = 1, softcap = 0;
-  const float* sink_or_null = nullptr;  // a score without a value
+  const float* sink_or_null = nullptr;  // one more score in the softmax, without a value
 
   template <class Dot, class Add>
   void operator()(int64_t first, int64_t last, double* scores, Dot dot, Add add) const {
@@ -100,13 +105,15 @@ struct Attention {
   }
 };
 
-// A request's keys and values, in pages. Views are those of the contracts' k_cache and v_cache.
+// A request's keys and values, in pages of the views k and v [pages, slots, heads, width]. pages[i]
+// is the page of positions [i * page_size, (i + 1) * page_size).
 struct PagedRequest {
   const fk_in *k, *v;
   const int32_t* pages;
   int64_t page_size;
 
-  // out[D] = attention of a query at `position` that sees `window` positions (0: all) up to itself.
+  // out[D] = attention of a query at `position` over positions up to itself: the last `window` of
+  // them, or all if it is 0.
   void attend(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
               int64_t position, int64_t window, double* scores, double* out) const {
     attend_range(attention, q, kv_head, width,
@@ -114,7 +121,7 @@ struct PagedRequest {
                  out);
   }
 
-  // The same of a query that sees the positions from first to before end.
+  // As attend(), over the positions [first, end).
   void attend_range(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
                     int64_t first, int64_t end, double* scores, double* out) const {
     const auto at = [&](const fk_in* cache, int64_t j) {
@@ -126,7 +133,7 @@ struct PagedRequest {
         [&](int64_t j, double p) { add_scaled(v, at(v, j), width, p, out); });
   }
 
-  // The same of a query that sees the `count` positions of a list.
+  // As attend(), over the `count` positions of the list `seen`.
   void attend_to(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
                  const int64_t* seen, int64_t count, double* scores, double* out) const {
     const auto at = [&](const fk_in* cache, int64_t i) {
@@ -139,10 +146,11 @@ struct PagedRequest {
   }
 };
 
-// A context of `length` positions, the last `nodes` of which are a tree.
+// A context of `length` positions whose last `nodes` are a tree of draft tokens.
 struct TreeOf {
   int64_t length, nodes;
-  // The positions that a query sees: all before the tree, and the nodes that its mask names.
+  // Writes the positions that a query sees, and returns their number: all before the tree, and the
+  // nodes whose mask is not 0.
   int64_t seen(const int32_t* mask, int64_t* positions) const {
     int64_t count = 0;
     for (int64_t j = 0; j < length; ++j)
@@ -151,8 +159,9 @@ struct TreeOf {
   }
 };
 
-// probabilities = softmax(logits); then the `count` most probable ids with their weights, ties to
-// the lowest id. probabilities may be logits.
+// probabilities = softmax(logits). Then writes the `count` most probable ids and their
+// probabilities as weights; ties go to the lowest id. `probabilities` and `logits` may be one
+// array.
 inline void choose_experts(const double* logits, int64_t experts, int64_t count, bool renormalize,
                            double* probabilities, double* weights, int32_t* ids) {
   const double top = *std::max_element(logits, logits + experts);
@@ -173,8 +182,8 @@ inline void choose_experts(const double* logits, int64_t experts, int64_t count,
     for (int64_t i = 0; i < count; ++i) weights[i] /= chosen;
 }
 
-// out[C] = down @ (silu(gate) * up), where [gate; up] = gate_up @ x; `hidden` has room for 2*F.
-// The matrices begin at the given offsets of their views: those of one expert, or 0.
+// out[C] = down @ (silu(gate) * up), where [gate; up] = gate_up @ x. `hidden` has room for 2 *
+// width. The matrices begin at the given offsets of their views: an expert's offset, or 0.
 inline void gated_mlp(const fk_in* gate_up, int64_t gate_up_at, const fk_in* down, int64_t down_at,
                       int64_t channels, int64_t width, const double* x, double* hidden,
                       double* out) {
@@ -183,9 +192,9 @@ inline void gated_mlp(const fk_in* gate_up, int64_t gate_up_at, const fk_in* dow
   matrix_vector(down, down_at, channels, width, nullptr, hidden, out);
 }
 
-// out[C] = sum over the chosen experts of weight * gated_mlp; `part` has room for C.
-// first(expert, x, hidden[2*F]) and second(expert, hidden[F], part[C]) are the two products with
-// their biases, activate(hidden) makes F of 2*F in place.
+// out[C] = sum over the chosen experts of weight * MLP; `part` has room for C. first(expert, x,
+// hidden[2*F]) and second(expert, hidden[F], part[C]) are the two products with their biases.
+// activate(hidden) computes F values from 2*F, in place.
 template <class First, class Activate, class Second>
 void experts_sum(int64_t channels, int64_t count, const double* weights, const int32_t* ids,
                  const double* x, double* hidden, double* part, double* out, First first,

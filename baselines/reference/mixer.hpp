@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mixer of Mamba 2, token by token and request by request: nothing is rounded between its
-// steps, and the states are read and written once a request.
+// The mixer of Mamba 2: input projection, convolution over the last tokens, recurrence, gated norm
+// and output projection. It runs token by token for each request, without rounding between the
+// steps. States are read and written once per request.
 #pragma once
 #include "recurrence.hpp"
 
 namespace fk::reference {
 
+// Widths: of the heads' inputs x; of the convolution (x, b, c); of the input projection (z, x, b,
+// c, dt).
 struct MixerSizes {
-  int64_t inner, conv, in;  // H*D; + 2*G*DS; + z and dt
+  int64_t inner, conv, in;
   template <class Init>
   explicit MixerSizes(const Init& i)
       : inner(i.num_heads * i.head_dim),
@@ -15,6 +18,7 @@ struct MixerSizes {
         in(inner + conv + i.num_heads) {}
 };
 
+// Rows of scratch (op.hpp) for Mixer.
 struct MixerRows {
   ConvWindow window;
   double *projected, *mixed, *state, *y, *row;
@@ -28,6 +32,7 @@ struct MixerRows {
         row(s.take(std::max(MixerSizes(i).inner, i.hidden_size))) {}
 };
 
+// Refuses dtypes and sizes that Mixer does not take.
 template <class Init, class Weights, class Forward>
 void need_mixer(const Init& init, const Weights& weights, const Forward& max) {
   need_floats(weights.in_proj, weights.in_proj_bias.or_null, weights.conv,
@@ -45,9 +50,9 @@ struct Mixer {
   const Weights& weights;
   const Forward& args;
   MixerRows& rows;
-  bool silu_after;  // the convolution
+  bool silu_after;  // apply silu after the convolution
 
-  // load(t, x[C]) gives a token's input, done(t, out[C]) takes its output.
+  // load_token(t, x[C]) loads token t's input; done(t, out[C]) takes its output.
   template <class Load, class Done>
   void run(double* x, double* out, Load load_token, Done done) {
     const fk_in* has_state = args.has_initial_state.or_null;
@@ -56,6 +61,7 @@ struct Mixer {
       const int64_t last = index<int32_t>(args.cu_seqlens, b + 1);
       if (first == last) continue;
       const int64_t slot = index<int32_t>(args.state_slots, b);
+      // -1: no state yet, so zeros.
       load_states(!has_state || index<int32_t>(has_state, b) ? slot : -1);
       for (int64_t t = first; t < last; ++t) {
         load_token(t, x);
@@ -79,6 +85,7 @@ struct Mixer {
       store_head(args.ssm_state, slot, h, rows.state + h * head_elements());
   }
 
+  // One token: reads x[C], advances the states and writes out[C].
   void token(const double* x, double* out) {
     const MixerSizes sizes(init);
     const StepSize step_size{true, init.dt_min, init.dt_max};

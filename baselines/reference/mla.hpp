@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over the latents of requests, in pages: of one head (mla_attention), and as the whole
-// module. The module has two passes over the tokens, as decoder.hpp and for the same reason.
+// Multi-head latent attention (MLA): a token's key and value are one latent vector, shared by all
+// heads, plus a rotated part of the key. LatentRequest is one head's attention over cached latents
+// (mla_attention). MlaDecoder is the whole module, in two passes for the reason in decoder.hpp.
 #pragma once
 #include "fp8_block.hpp"
 
 namespace fk::reference {
 
+// A request's latents, in pages, as in PagedRequest (math.hpp).
 struct LatentRequest {
   const fk_in* cache;
   const int32_t* pages;
   int64_t page_size;
 
-  // out[latent] = attention of q[width], latent part first, at `position` over everything up to it.
+  // out[latent] = attention of q[width] at `position` over all positions up to it. The latent part
+  // of q comes first.
   void attend(double scale, const double* q, int64_t latent, int64_t width, int64_t position,
               double* scores, double* out) const {
     const auto at = [&](int64_t j) { return offset(cache, pages[j / page_size], j % page_size); };
@@ -22,6 +25,7 @@ struct LatentRequest {
   }
 };
 
+// Rows of scratch (op.hpp) for MlaDecoder.
 struct MlaRows {
   double *x, *all, *q, *row, *quantized, *scores, *mixed, *queries;
   template <class Init, class Forward>
@@ -37,6 +41,7 @@ struct MlaRows {
                        (i.kv_lora_rank + i.qk_rope_head_dim))) {}
 };
 
+// Refuses dtypes that MlaDecoder does not take.
 template <class Weights, class Forward>
 void need_mla(const Weights& weights, const Forward& max) {
   need_weights(weights.qkv_a, weights.q_b, weights.o);
@@ -44,6 +49,7 @@ void need_mla(const Weights& weights, const Forward& max) {
               max.kv_cache);
 }
 
+// The two passes of one call.
 template <class Init, class Weights, class Forward>
 struct MlaDecoder {
   const Init& init;
@@ -52,12 +58,14 @@ struct MlaDecoder {
   const MlaRows& rows;
 
   int64_t tokens() const { return args.positions->shape[0]; }
+  // width of a cache entry
   int64_t cached() const { return init.kv_lora_rank + init.qk_rope_head_dim; }
   double* query(int64_t t, int64_t h) const {
     return rows.queries + (t * init.num_heads + h) * cached();
   }
 
-  // First pass: from x[C] of token t, its queries for later and its latent and key in the cache.
+  // First pass, from x[C] of token t: keeps its queries in scratch, and stores its latent and key
+  // in the cache.
   void project(int64_t t, const double* x) const {
     const int64_t q_rank = init.q_lora_rank, rank = init.kv_lora_rank;
     const int64_t nope = init.qk_nope_head_dim, rotary = init.qk_rope_head_dim;
@@ -85,7 +93,8 @@ struct MlaDecoder {
             cached(), latent);
   }
 
-  // Second pass: calls then(t, attended[C]) for every token, after attention and its projection.
+  // Second pass: calls then(t, attended[C]) for every token. `attended` is attention after its
+  // output projection.
   template <class Then>
   void attend(double* attended, Then then) const {
     for (int64_t b = 0; b < args.block_tables->shape[0]; ++b) {

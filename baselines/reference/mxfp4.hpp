@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights in mxfp4 (OCP Microscaling Formats, version 1.0): e2m1 values, two a byte,
-// and an e8m0 power of two for every 32 of them, of which 255 is NaN.
+// Products with weights in mxfp4 (OCP Microscaling Formats, version 1.0). A byte has two values in
+// e2m1, a float of 4 bits. Every 32 values share a power of two in e8m0, an exponent of 8 bits.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -9,15 +9,17 @@
 
 namespace fk::reference {
 
+// 2^(bits - 127); 255 is NaN.
 inline double e8m0(uint8_t bits) {
   return bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127);
 }
 
+// The values of the 16 codes of e2m1.
 inline constexpr double kE2m1[] = {0,    0.5,  1,  1.5,  2,  3,  4,  6,
                                    -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
 
-// out[rows] = matrix `expert` of weight [E,N,K/2] with weight_scale [E,N,K/32], times x[columns],
-// plus bias.
+// out[rows] = matrix `expert` of weight [E,N,K/2] with scale [E,N,K/32], times x[columns], plus
+// bias.
 inline void mxfp4_matrix_vector(const fk_in* weight, const fk_in* scale, fk_opt_in bias,
                                 int64_t expert, int64_t rows, int64_t columns, const double* x,
                                 double* out) {

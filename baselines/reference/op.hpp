@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every op class here begins with: its claims, frames kept by reference, scratch by the row.
+// The base of every op class here: its claims, references to its frames, and rows of doubles in
+// scratch.
 #pragma once
 #include <stdexcept>
 
@@ -7,8 +8,11 @@
 
 namespace fk::reference {
 
-inline constexpr fk_claims kClaims{
-    FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F64, 0, 0, nullptr};
+inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CPU,
+                                   FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                   /*batch_invariant=*/1, FK_ACCUMULATE_F64,
+                                   /*side_streams=*/0,    /*sm_count=*/0,
+                                   /*sm=*/nullptr};
 
 template <class Op>
 struct Base {
@@ -23,13 +27,15 @@ struct Base {
   const typename Op::weights& weights;
 };
 
-// Cuts scratch into rows of doubles. Made without memory it only counts, so that supports() and
-// forward() share the code that says which rows there are.
+// Hands out rows of doubles from scratch. Made without memory, it only counts. So supports() and
+// forward() construct the same structs of rows (`Rows`), the first for the size, the second for the
+// memory. Ops with a single row state its bytes themselves, 8 per double.
 class Scratch {
  public:
   Scratch() = default;
   explicit Scratch(const fk_ctx& ctx)
       : base_(static_cast<double*>(ctx.scratch)), room_(ctx.scratch_bytes / 8) {}
+  // A row of `count` doubles, or null if it only counts.
   double* take(int64_t count) {
     const int64_t at = used_;
     used_ += count;
@@ -44,7 +50,7 @@ class Scratch {
   int64_t room_ = 0, used_ = 0;
 };
 
-// What a struct of rows takes, for supports(): Rows is constructible from a Scratch and the rest.
+// Bytes of a struct of rows, for supports(). Rows is constructible from a Scratch and `args`.
 template <class Rows, class... Args>
 int64_t scratch_bytes(const Args&... args) {
   Scratch counting;

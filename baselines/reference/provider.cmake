@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The oracle on the CPU: no dependencies, one thread. Ops of levels 2 and 3 are in layers/.
+# The oracle on the CPU: no dependencies, one thread. Folders have the names of the groups in registry/ops.
 
 file(GLOB_RECURSE reference_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
      ${CMAKE_CURRENT_LIST_DIR}/layers/*.cpp)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Mamba 2 mixer does with one token, on rows of doubles: the convolution over the last
-// tokens and the step of the recurrence.
+// The steps of a Mamba 2 mixer for one token, on rows of doubles. They are the convolution over the
+// last tokens, the recurrence and the gated norm.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
 
-// The inputs of the last `taps` tokens, [U,C]; the newest row is the current token's. A state holds
-// all but the newest.
+// The inputs of the last `taps` tokens, [taps, C]. The newest row is the current token's. A cached
+// state has all rows but the newest.
 class ConvWindow {
  public:
   ConvWindow(Scratch& s, int64_t taps, int64_t channels)
       : taps_(taps), channels_(channels), rows_(s.take(taps * channels)) {}
 
-  // `slot` < 0: zeros.
+  // Loads a slot's state; zeros if `slot` is negative.
   void load_state(const fk_inout* state, int64_t slot) {
     if (slot < 0) return static_cast<void>(std::fill_n(rows_, taps_ * channels_, 0.0));
     for (int64_t u = 1; u < taps_; ++u)
@@ -23,12 +23,12 @@ class ConvWindow {
     for (int64_t u = 1; u < taps_; ++u)
       store(state, offset(state, slot, u - 1), channels_, rows_ + u * channels_);
   }
-  // Moves on by a token; its row is to be filled.
+  // Advances by one token. The caller fills the row that it returns.
   double* next() {
     std::copy_n(rows_ + channels_, (taps_ - 1) * channels_, rows_);
     return rows_ + (taps_ - 1) * channels_;
   }
-  // out[c] = bias + sum over u of weight[c,u] * row u
+  // out[c] = bias[c] + sum over u of weight[c,u] * row u [c]
   void convolve(const fk_in* weight, const fk_in* bias_or_null, bool silu_after,
                 double* out) const {
     if (bias_or_null)
@@ -50,19 +50,20 @@ class ConvWindow {
   double* rows_;
 };
 
-// The step size of a head from its projection.
+// The step size of a head from its projection: softplus, then limits.
 struct StepSize {
   bool softplus = true;
   double min = 0, max = 0;  // max 0: no limit
 
   double operator()(double dt) const {
+    // from 40 on softplus(dt) is dt in double
     if (softplus && dt < 40) dt = std::log1p(std::exp(dt));
     dt = std::max(dt, min);
     return max > 0 ? std::min(dt, max) : dt;
   }
 };
 
-// Element h of a weight that may be absent.
+// Element `at` of a weight, or `otherwise` if the weight is absent.
 inline double element_or(const fk_in* view, int64_t at, double otherwise) {
   double v = otherwise;
   if (view) load(view, at, 1, &v);
@@ -84,7 +85,8 @@ inline void ssd_step(double* state, int64_t width, int64_t state_size, double st
   }
 }
 
-// A head's state [D,DS] in ssm_state [slots,H,D,DS], and back; of no slot it is zeros.
+// Loads or stores a head's state [D,DS] in ssm_state [slots,H,D,DS]. If `slot` is negative, the
+// state loaded is zeros.
 inline void load_head(const fk_inout* states, int64_t slot, int64_t h, double* state) {
   const int64_t width = states->shape[2], state_size = states->shape[3];
   if (slot < 0) return static_cast<void>(std::fill_n(state, width * state_size, 0.0));
@@ -97,8 +99,8 @@ inline void store_head(const fk_inout* states, int64_t slot, int64_t h, const do
     store(states, offset(states, slot, h, d), state_size, state + d * state_size);
 }
 
-// What the ops of the recurrence have in common: x [T,H,D], dt [T,H], b and c [T,G,DS], out as x,
-// and ssm_state [slots,H,D,DS].
+// The base of ops of the recurrence: x and out [T,H,D], dt [T,H], b and c [T,G,DS], ssm_state
+// [slots,H,D,DS].
 template <class Op>
 struct SsdHeads : Base<Op> {
   using Base<Op>::Base, Base<Op>::init, Base<Op>::weights;
@@ -119,7 +121,8 @@ struct SsdHeads : Base<Op> {
       throw unsupported{"num_heads is not a multiple of num_groups"};
     need.scratch = scratch_bytes<Rows>(init);
   }
-  // Tokens [first, last) by all heads, from the state of a slot, or from zeros, to the one after.
+  // Runs tokens [first, last) through all heads. It begins with the slot's state, or with zeros if
+  // `fresh`, and stores the last state in the slot.
   void scan(const typename Op::forward& args, int64_t first, int64_t last, int64_t slot, bool fresh,
             const Rows& rows) const {
     for (int64_t h = 0; h < init.num_heads; ++h) {
@@ -146,7 +149,8 @@ struct SsdHeads : Base<Op> {
   }
 };
 
-// x = x * silu(z), normalised over each group of channels; or the other way round.
+// x = x * silu(z), then an RMSNorm of each group of channels. If `norm_before_gate`, the norm comes
+// first.
 inline void gated_rms_normalize(double* x, const double* z, int64_t count, int64_t group,
                                 double eps, bool norm_before_gate, const fk_in* weight,
                                 double* row) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The next token of a row of logits: a full sort of the row, then prefixes of it.
+// Sampling of the next token from a row of logits: sorts the whole row, then keeps prefixes of it
+// (top_k, then top_p).
 #pragma once
 #include <numeric>
 
@@ -7,6 +8,8 @@
 
 namespace fk::reference {
 
+// Rows of scratch (op.hpp) for pick_token(). `order` has tokens from the largest logit down, `mass`
+// their unnormalised probabilities.
 struct SampleRows {
   double *logits, *mass;
   int64_t* order;
@@ -18,8 +21,8 @@ struct SampleRows {
         size(vocabulary) {}
 };
 
-// The first of `count` masses at which the running share of their sum reaches (or exceeds) `share`;
-// the last one if none does.
+// The first index at which the running sum of masses reaches `share` of the total, or exceeds it if
+// `exceed`. The last index if none does.
 inline int64_t share_prefix(const double* mass, int64_t count, double share, bool exceed = false) {
   const double wanted = share * std::accumulate(mass, mass + count, 0.0);
   double sum = 0;
@@ -30,6 +33,7 @@ inline int64_t share_prefix(const double* mass, int64_t count, double share, boo
   return count - 1;
 }
 
+// The token for a uniform number in [0, 1). A temperature of 0 takes the largest logit.
 inline int64_t pick_token(const SampleRows& row, double temperature, int64_t top_k, double top_p,
                           double uniform) {
   const double* top = std::max_element(row.logits, row.logits + row.size);
@@ -45,7 +49,8 @@ inline int64_t pick_token(const SampleRows& row, double temperature, int64_t top
   return row.order[share_prefix(row.mass, kept, uniform, true)];
 }
 
-// Writes the token of row b; `args` has the fields of sample_tokens but for the logits.
+// Samples the token of row b and stores it in args.tokens. `args` has the fields of sample_tokens
+// but its logits.
 template <class Forward, class View>
 void sample_row(const Forward& args, const View* logits, int64_t b, const SampleRows& row) {
   load(logits, offset(logits, b), row.size, row.logits);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A router and its experts for one token: moe_block, and the second half of moe_decoder_layer.
+// For one token: a router and its experts. moe_block is this, and so is the second half of
+// moe_decoder_layer.
 #pragma once
 #include "fp8_block.hpp"
 
 namespace fk::reference {
 
+// Rows of scratch (op.hpp) for sparse_mlp().
 struct SparseMlpRows {
   double *logits, *weights;
   GatedRows mlp;

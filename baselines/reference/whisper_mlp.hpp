@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second half of a pre-norm layer: x + mlp(norm(x)).
+// The second half of a layer of Whisper: x + mlp(norm(x)), with a layer norm before the MLP.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
 
+// Rows of scratch (op.hpp) for whisper_mlp().
 struct WhisperMlpRows {
   double *normed, *hidden, *row;
   template <class Init>
@@ -14,6 +15,7 @@ struct WhisperMlpRows {
         row(s.take(i.hidden_size)) {}
 };
 
+// Refuses dtypes of a layer's weights that the ops here do not take.
 template <class Weights>
 void need_whisper_layer(const Weights& w) {
   need_floats(w.qkv, w.qkv_bias.or_null, w.o, w.o_bias.or_null, w.attn_norm_weight,
@@ -21,7 +23,7 @@ void need_whisper_layer(const Weights& w) {
               w.mlp_norm_weight, w.mlp_norm_bias);
 }
 
-// out[C] of x[C]; out is written only when x is no longer read.
+// Computes out[C] from x[C]; both may be one array.
 template <class Init, class Weights>
 void whisper_mlp(const Init& init, const Weights& w, bool tanh_form, const double* x,
                  const WhisperMlpRows& rows, double* out) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the system's clocks (clock.hpp).
 #include "core/base/clock.hpp"
 
 #include <ctime>

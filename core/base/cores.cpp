@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the allowed cores once, before main(), and moves threads between them (cores.hpp).
 #include "core/base/cores.hpp"
 
 #include <sched.h>

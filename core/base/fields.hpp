@@ -41,9 +41,9 @@ struct Reading {
 };
 /// A message of this program to itself: every key is there.
 inline constexpr Reading kOwnMessage{.complete = true};
-/// The same of a process that may run a candidate's code; its texts become lines.
+/// A message of a process that may run a candidate's code. Its texts become single lines.
 inline constexpr Reading kForeignMessage{.complete = true, .text_bytes_max = 8192, .foreign = true};
-/// The same where a text may have several lines.
+/// The same, where a text may have several lines.
 inline constexpr Reading kForeignText{
     .complete = true, .text_bytes_max = 8192, .foreign = true, .kept = "\n\t"};
 

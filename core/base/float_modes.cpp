@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes the control registers of the floating-point units (float_modes.hpp).
 #include "core/base/float_modes.hpp"
 
 #include <cfenv>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of what a process does with messages. A message is a struct with a name, the type of its
-// answer, and fields (core/base/fields.hpp):
+// A table of handlers for the messages to a process. A message is a struct with a name, the type of
+// its answer, and fields (core/base/fields.hpp):
 //   struct Join {
 //     static constexpr const char* kName = "join";
 //     using Answer = Nothing;
@@ -45,7 +45,7 @@ inline std::string message_name(const Json& message) {
 template <class Host>
 class Handlers {
  public:
-  // The method gives its type to the message, and the message its name to the method.
+  // Adds a method. The type of its argument decides the message that it handles.
   template <class Message>
   Handlers& on(typename Message::Answer (Host::*handle)(const Message&)) {
     table_[Message::kName] = [handle](Host& host, const Json& message) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON from outside (configurations, safetensors headers, messages of a worker), with bounded depth
-// and size and refused duplicates; and Config, the view of a HuggingFace config.json for models.
-// Only forward declarations of nlohmann-json are included here: a file that touches Json itself
-// includes <nlohmann/json.hpp>.
+// Reads JSON from outside (configurations, safetensors headers, messages of a worker), with bounded
+// depth and size; duplicate keys are refused. Config is the view of a HuggingFace config.json for
+// models. Only forward declarations of nlohmann-json are included here: a file that touches Json
+// itself includes <nlohmann/json.hpp>.
 
 #pragma once
 

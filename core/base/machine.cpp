@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads facts about the machine from /proc and /sys, and the build id from the program's own notes.
 #include "core/base/machine.hpp"
 
 #include <link.h>

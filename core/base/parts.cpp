@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Threads take the number of the next part from a common counter until no part is left.
 #include "core/base/parts.hpp"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace fk::paths {
 /// The folder of the running program (/proc/self/exe).
 std::filesystem::path executable_dir();
 
-/// The folder with registry/ops and scenarios: FK_HOME if set (Error when it lacks them), else the
+/// The folder with registry/ops and scenarios. FK_HOME if set; Error when it lacks them. Else the
 /// first such folder from the program's folder upwards, else <prefix>/share/fk-host. Error lists
 /// the searched folders.
 std::filesystem::path home();

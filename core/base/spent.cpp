@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Adds up seconds by activity (spent.hpp).
 #include "core/base/spent.hpp"
 
 #include <algorithm>

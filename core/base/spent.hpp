@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds by activity, in the order of the first begin.
+// Adds up the seconds of each activity of a process. The activities are in the order of their first
+// begin.
 #pragma once
 #include <string>
 #include <utility>

@@ -17,8 +17,8 @@ namespace fk {
 /// word's length (at least 1, so very short words match only almost exactly).
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// A hint for an unknown name: "did you mean `x`?", else "known: a, b, c" (at most 12 names, then
-/// ", and 30 more"), else "" when there are no candidates.
+/// A hint for an unknown name: "did you mean `x`?", else "known: a, b, c". It lists at most 12
+/// names, then ", and 30 more". Empty when there are no candidates.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 /// The parts between separators, empty ones included; one empty part for an empty text.
@@ -38,8 +38,8 @@ std::string lower(std::string_view text);
 std::string upper(std::string_view text);
 
 /// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, for untrusted input
-/// inside a message. Unsafe bytes are written as \xNN: control characters (C0, DEL, C1), marks that
-/// turn the direction of text or are invisible, and bytes that are not UTF-8.
+/// inside a message. Unsafe bytes are written as \xNN. They are control characters (C0, DEL, C1),
+/// marks that turn the direction of text or are invisible, and bytes that are not UTF-8.
 std::string excerpt(std::string_view text, std::size_t bytes_max = 60);
 
 /// The text with `?` for unsafe characters, except those in `kept`.

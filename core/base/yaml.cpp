@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From yaml-cpp's events to a flat tree. YAML::Node is not used: it resolves aliases, keeps
+// Builds a flat tree from yaml-cpp's events. YAML::Node is not used: it resolves aliases, keeps
 // duplicates, looks keys up linearly with conversions and recurses when it is destroyed.
 
 #include "core/base/yaml.hpp"

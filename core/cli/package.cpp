@@ -73,7 +73,7 @@ std::function<int()> add_package(const Options& app) {
     help += (help.empty() ? "" : "; ") + target.name + ": " + target.help;
   app.add_option("--for", a->target, help).required();
   app.add_option("--out", a->out, "the new folder; default fk_PLUGIN_TARGET");
-  app.add_option("--namespace", a->names, "of the ops in torch.ops, by default fk");
+  app.add_option("--namespace", a->names, "the namespace of the ops in torch.ops; default fk");
   return [a] { return package(*a); };
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs Nsight Compute (`ncu`) on one case of a verdict (profile.hpp). ncu starts this program
+// again, with the hidden verb `__profiled` and the same secret, so the inputs are the same.
 #include "core/cli/profile.hpp"
 
 #include <fcntl.h>
@@ -27,7 +29,7 @@ std::string in_path(const std::string& name) {
   return "";
 }
 
-// The most useful call to profile.
+// The first case with timings, else the first right case, else the first case; null: there is none.
 const CaseVerdict* row_of(const Verdict& verdict) {
   const auto& cases = verdict.cases;
   auto row = std::find_if(cases.begin(), cases.end(),
@@ -64,7 +66,9 @@ std::vector<std::string> profiler_words(const Question& question, const Verdict&
   add("--secret", verdict.secret);
   add("--threads", std::to_string(policy.threads));
   add("--variant", row.variant);
-  if (!row.beside) {  // smaller cases are the contract's, unchanged
+  // A case `beside` was not requested. It is a smaller one from the contract, without the policy's
+  // inputs and routing.
+  if (!row.beside) {
     add("--captured", policy.captured);
     add("--routing", policy.routing);
   }

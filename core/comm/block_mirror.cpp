@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One link for each socket. A watching thread reads the board, as ranks do, and sends the state of
-// all seats that are not reached over this socket. A reading thread writes received state into the
-// own board. The state of a seat is its arrivals, each with the call and the stage of that meeting,
-// and its numbers in settle(). The link also sends the failure and the end of the meeting. Each
-// kind of message is sent completely and in order.
+// Keeps the blocks of two machines equal over a socket (block_mirror.hpp). A Link serves one socket
+// with two threads. The watching thread reads the meeting's board, as ranks do, and sends the state
+// of all seats that are not reached over this socket. The reading thread writes received state into
+// its own board. The state of a seat is its arrivals, each with the call and the stage of that
+// meeting, and its numbers in settle(). The link also sends the failure and the end of the meeting.
+// Each kind of message is sent completely and in order.
 //
 // Why this is right:
 //
@@ -57,7 +58,7 @@ constexpr double kMirrorNap = 0.05;  // seconds
 enum FrameKind : uint32_t { kArrived = 1, kSettled = 2, kFailed = 3 };
 constexpr uint32_t kFrameMagic = 0x314d4b46;  // "FKM1"
 
-// The header of a message; `bytes` bytes follow: the stage of an arrival, or the reason of a
+// The header of a message. After it come `bytes` bytes: the stage of an arrival, or the reason of a
 // failure.
 struct MirrorFrame {
   uint32_t magic = kFrameMagic;
@@ -70,9 +71,11 @@ struct MirrorFrame {
 static_assert(std::is_trivially_copyable_v<MirrorFrame> &&
               sizeof(MirrorFrame) == 24 + sizeof(CommCall));
 
-using SeatNumbers = std::array<uint64_t, kRanksMax>;
+using SeatNumbers = std::array<uint64_t, kRanksMax>;  // by rank
 
+// The upper half of a meeting's number counts calls of settle(); the lower half begins anew.
 uint64_t epoch_of(uint64_t number) { return number >> 32; }
+// True if `number` is the next one, or the first one after a later settle().
 bool follows(uint64_t number, uint64_t last) {
   if (epoch_of(number) == epoch_of(last)) return number == last + 1;
   return number > last && (number & 0xffffffff) == 1;
@@ -116,6 +119,7 @@ class BlockMirror::Link {
     if (!ending_) end_meeting(board_, why);
   }
   void lost() {
+    // "ranks 1, 2" or "rank 1"
     end(name_ + (name_[4] == 's' ? " ended: the connection to their machine closed"
                                  : " ended: the connection to its machine closed"));
   }
@@ -148,18 +152,18 @@ class BlockMirror::Link {
   const size_t size_;
   const int fd_;
   const std::string name_;
-  std::array<bool, kRanksMax> there_{};
+  std::array<bool, kRanksMax> there_{};  // by rank: the peer has it
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;            // guards the next two
   bool knows_failure_ = false;  // the peer has sent or received the failure
   bool knows_end_ = false;
 
   // Used by the watching thread only.
-  bool said_ = false, broken_ = false;
+  bool said_ = false, broken_ = false;  // this pass has sent something; the socket has failed
   std::array<bool, kRanksMax> overwritten_{};
-  SeatNumbers told_{}, told_settled_{};
+  SeatNumbers told_{}, told_settled_{};  // numbers sent so far, of meetings and of settle()
   // Used by the reading thread only.
-  SeatNumbers heard_{}, heard_settled_{};
+  SeatNumbers heard_{}, heard_settled_{};  // numbers received so far
 
   std::thread reader_, watcher_;
 };
@@ -197,6 +201,7 @@ void BlockMirror::Link::pass() {
   if (failed || over) say_failure(over);
   for (size_t r = 0; r < size_; ++r) {
     if (there_[r] || overwritten_[r]) continue;
+    // At most two numbers can be unsent (see above).
     if (settled[r] - told_settled_[r] > 2) refuse(r);
     while (!overwritten_[r] && told_settled_[r] != settled[r]) say_settled(r, ++told_settled_[r]);
   }

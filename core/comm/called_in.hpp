@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin function that this thread is in, for a communicator, whose calls are allowed in some
-// functions only. The host's code, and threads of a plugin, are in none.
+// The function of a plugin that this thread runs now. A communicator allows its calls in some
+// functions only. The host's own code, and threads that a plugin starts, run none.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Fills the table of C functions by which a plugin uses a communicator (fk/comm.h), and gives out
+// symmetric buffers.
 #include "core/comm/communicator.hpp"
 
 #include "core/base/error.hpp"
@@ -8,8 +10,9 @@
 
 namespace fk {
 
-// Runs one call of the table: FK_FAILED with the reason in `error` if the call is not allowed here
-// or `body` throws. The failure is sent to all ranks, which would otherwise wait.
+// Runs a plugin's call. If the plugin's present function may not make it (need_place()) or `body`
+// throws, returns FK_FAILED and keeps the reason in error_. All ranks get the failure, because they
+// would wait otherwise.
 template <class Body>
 int32_t Communicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
   auto& self = *static_cast<Communicator*>(comm->self);
@@ -31,6 +34,7 @@ void Communicator::make_table(int32_t library) {
   table_.struct_size = FK_END(fk_comm, error);
   table_.rank = rank();
   table_.size = size();
+  // `reserved` has the library of the collectives, and a bit for ranks on several machines.
   table_.reserved = library | (apart() ? FK_COMM_APART : 0);
   table_.self = this;
   using Self = Communicator;
@@ -63,6 +67,7 @@ const fk_symmetric* Communicator::symmetric(int64_t bytes) {
     fail("ranks",
          "there are no symmetric buffers between ranks on several machines: only collectives");
   Symmetric made;
+  // Each rank's memory begins with kPadBytes of signals; the buffer follows.
   for (std::byte* at : take_symmetric(bytes)) {
     made.buffers.push_back(at + kPadBytes);
     made.signals.push_back(reinterpret_cast<uint32_t*>(at));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a rank on the host's side: the table for plugins, and functions that keep the
-// ranks in step. The CPU's is in shared_comm.hpp. Communicators of other devices (device_comm.hpp)
-// use the same meeting, which is in host memory.
+// The communicator of a rank, as the host sees it: the table for plugins, and functions that keep
+// the ranks in step. SharedCommunicator (shared_comm.hpp) is the CPU's. Communicators of other
+// devices (device_comm.hpp) use its meeting, which is in host memory.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -26,7 +26,7 @@ class Communicator {
   const Meeting& meeting() const { return const_cast<Communicator*>(this)->meeting(); }
   // True if some ranks are on other machines: then the ranks share no memory.
   virtual bool apart() const { return false; }
-  // Calls Meeting::settle(), after which no symmetric buffer is in use: all of them are released.
+  // Calls Meeting::settle(), and releases all symmetric buffers: no rank uses one then.
   virtual void settle() = 0;
   // Work enqueued on the device's stream after this call begins on all ranks at the same time. All
   // ranks call it; the host does not wait.

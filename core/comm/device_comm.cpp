@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The list of communicators by kind of device, filled before main().
 #include "core/comm/device_comm.hpp"
 
 #include <map>

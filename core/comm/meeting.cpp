@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Each meeting has a number. A rank writes its call and then the number into its seat, and waits
+// until all seats have the number. A waiting rank looks at the board many times, then sleeps on a
+// futex.
 #include "core/comm/meeting.hpp"
 
 #include <linux/futex.h>
@@ -70,7 +73,7 @@ std::string CommCall::text() const {
     type = name(from_dlpack(known));
   } catch (const Error&) {  // another rank's text may be anything; it is shown as it is
   }
-  static constexpr const char* kKinds[] = {"", " (max)", " (min)"};
+  static constexpr const char* kKinds[] = {"", " (max)", " (min)"};  // by FK_SUM, FK_MAX, FK_MIN
   return out + " of " + std::to_string(count) + " " + type + (detail < 3 ? kKinds[detail] : "");
 }
 
@@ -138,6 +141,7 @@ int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64
                number)
       ++at;
     if (at == size_) return -1;
+    // settle() waits despite a failure, but not for ranks that have ended.
     if (despite_failure ? board_.over.load(std::memory_order_seq_cst) != 0
                         : board_.failed.load(std::memory_order_seq_cst) != 0)
       fail("ranks", meeting_failure(board_));
@@ -213,8 +217,8 @@ void Meeting::settle_once() {
 
 void Meeting::settle() {
   settle_once();
-  // No rank is in meet() now. Ranks may have left it at different numbers, so all begin anew, above
-  // every used number.
+  // No rank is in meet() now. Ranks may have left it at different numbers. So all begin anew, above
+  // every used number: settled_ is the upper half of the new numbers.
   number_ = settled_ << 32;
   board_.seats[static_cast<size_t>(rank_)].arrived.store(number_, std::memory_order_seq_cst);
   if (rank_ == 0 && board_.over.load(std::memory_order_seq_cst) == 0) take_back_failure(board_);

@@ -76,7 +76,8 @@ class Meeting {
   // Announces this rank's call and waits for the others. Writes of other ranks before their arrival
   // are visible afterwards. Error when the meeting has failed.
   void meet(const CommCall& call) { meet(call, patience_s_); }
-  // Number of returns of meet(). Even and odd meetings may use different memory.
+  // Number of meetings that this rank has come to. Data of even and odd meetings are in different
+  // memory.
   uint64_t count() const { return number_; }
   // Rank 0's `value`; other ranks pass any value. `patience_s` as in the constructor.
   uint64_t first_says(const char* about, uint64_t value, double patience_s);

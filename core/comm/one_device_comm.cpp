@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Symmetric buffers for ranks that are threads with one device. Each rank allocates its own, and
+// finds the others' in a common list.
 #include "core/comm/one_device_comm.hpp"
 
 #include "core/base/error.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Passes descriptors between ranks, each attached to a message of one byte (SCM_RIGHTS).
 #include "core/comm/peers.hpp"
 
 #include <poll.h>

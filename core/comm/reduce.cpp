@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reduces blocks of elements: converts each rank's block to a wide type, combines it with the sum,
+// and converts the result back.
 #include "core/comm/reduce.hpp"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective has these steps: write a piece, meet, read the others' pieces. The next piece
-// goes to the other half of the stage, so one meeting per piece is enough. A rank that writes piece
-// n + 2 has met all ranks after they read piece n.
+// Collectives through shared memory. A rank writes a piece of its data into its stage, meets the
+// other ranks, and reads their pieces. A stage has two halves, and the next piece goes to the other
+// half, so one meeting per piece is enough. A rank that writes piece n + 2 has met all ranks after
+// they read piece n.
 #include "core/comm/shared_comm.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace fk {
 
 namespace {
 
+// the board, in whole pages
 constexpr size_t kHeadBytes = (sizeof(MeetingBoard) + 4095) / 4096 * 4096;
 
 // The size of a rank's part of a block: both halves of its stage, then its symmetric buffers.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of the CPU. Ranks are processes of one machine and exchange all data through one
-// block of shared memory. The controller makes the block and passes it to each rank. Untouched
-// pages take no memory. With several machines each has such a block (block_mirror.hpp), and there
-// are no symmetric buffers.
+// block of shared memory. The block has the meeting's board, and for each rank a stage and a heap
+// for symmetric buffers. The controller makes the block and passes it to each rank. Untouched pages
+// take no memory. With several machines each has such a block (block_mirror.hpp), and there are no
+// symmetric buffers.
 #pragma once
 #include <memory>
 #include <vector>
@@ -14,7 +15,7 @@ namespace fk {
 
 // Bytes of the block for `size` ranks, each with `heap` bytes for symmetric buffers.
 inline constexpr size_t kHeapBytes = size_t{1} << 30;
-inline constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
+inline constexpr size_t kStageBytes = size_t{1} << 18;  // of one half of a rank's stage
 size_t shared_comm_bytes(int size, size_t heap = kHeapBytes);
 SharedMemory make_shared_comm(int size);
 // The head of such a block, for the controller's fail_meeting().

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks of views, and the exchange of a few bytes by an all-gather.
 #include "core/comm/views.hpp"
 
 namespace fk {
@@ -29,7 +30,7 @@ CommCall call_of(const char* op, const fk_in& x, int64_t detail) {
 std::vector<std::string> gather_bytes(const fk_comm& host, const void* mine, size_t bytes) {
   const auto size = static_cast<size_t>(host.size);
   std::string all(size * bytes, 0);
-  const fk_dtype byte{1, 8, 1};
+  const fk_dtype byte{1, 8, 1};  // one unsigned number of 8 bits
   fk_temp x{}, out{};
   fk_in like{};
   like.device_type = FK_CPU;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of the views in calls of communicators.
+// Helpers for the views (tensors) in calls of communicators.
 #pragma once
 #include <cstddef>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contracts of a registry, each parsed on first use.
+// Finds the contracts of a registry by file name, and parses each one on first use.
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML -> Contract. Every error in a file is reported with file, line and the nearest right word.
+// Reads a contract from YAML. Every error in a file is reported with file, line and the nearest
+// right word.
 #include "core/contract/contract.hpp"
 
 #include <algorithm>
@@ -145,11 +146,10 @@ void read_scalar(Slot& slot, const Yaml& node) {
 }
 
 Slot read_slot(const Yaml& node, SectionId section, int index) {
-  node.only({"name",     "type",   "role",   "shape",   "dtype", "layout",
-             "optional", "group",  "writes", "count",   "order", "list",
-             "values",   "mirror", "axis",   "capture", "expr",  "choices",
-             "default",  "min",    "max",    "meaning", "since", "replicated",
-             "state",    "checkpoint"});
+  node.only({"name",    "type",    "role",       "shape",   "dtype",     "layout", "optional",
+             "group",   "writes",  "count",      "order",   "list",      "values", "mirror",
+             "axis",    "capture", "expr",       "choices", "default",   "min",    "max",
+             "meaning", "since",   "replicated", "state",   "checkpoint"});
   Slot slot{};
   slot.section = section;
   slot.index = index;
@@ -307,6 +307,7 @@ void check_names(const Contract& c, const Yaml& root) {
   for (int i = 0; i < kSections; ++i) {
     std::set<std::string> here;
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
+      // Plan fields may have the names of the forward fields that they mirror.
       const bool fresh = i == 3 ? here.insert(slot.name).second : seen.insert(slot.name).second;
       if (!fresh) root.fail("the slot `" + slot.name + "` is there twice");
       if (!slot.list.empty()) {

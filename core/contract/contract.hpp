@@ -25,6 +25,7 @@ const char* section_name(SectionId section);
 enum class SlotKind { tensor, integer, number, boolean, choice, dtype, ints, comm };
 enum class Role { in, out, inout };
 
+// A slot is one field of an op: all facts of the contract about it.
 struct Slot {
   SectionId section;
   int index;  // in its section

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a contract by their names.
+// Finds the fields of a contract by their names.
 #include <algorithm>
 
 #include "core/base/error.hpp"

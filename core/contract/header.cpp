@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header has three parts: the structs for authors, the identity, and the registration macros
-// for C (typed functions by name) and C++ (a class). A source sees appended slots only if it names
-// their edition, so a recompiled old source never claims unknown slots.
+// Writes the C header of an op. It has three parts: the structs for authors, the identity, and the
+// registration macros for C (typed functions by name) and C++ (a class). A source sees appended
+// slots only if it names their edition. So a recompiled old source never claims unknown slots.
 #include "core/contract/header.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contract -> fk/ops/<op>.h, the C header for plugin authors.
+// Writes fk/ops/<op>.h, the C header for plugin authors, from a contract.
 #pragma once
 #include <string>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines, hashes and matching. The line format is part of the ABI: a change would change every hash.
+// The identity of a contract: a line for each slot, chained hashes (FNV-1a) of the lines, and the
+// comparison with a plugin's contract. The line format is part of the ABI: a change would change
+// every hash.
 #include "core/contract/identity.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contract identity: the canonical line of a slot, the chained hashes, and the comparison of the
-// host's contract with the one that a plugin was compiled against.
+// The identity of a contract: the canonical line of a slot, and the chained hashes. It also
+// compares the host's contract with the one that a plugin was compiled against.
 #pragma once
 #include <array>
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the laws of a contract for models (law.hpp).
 #include "core/contract/law.hpp"
 
 #include <cstdlib>

@@ -12,7 +12,8 @@
 
 namespace fk {
 
-// How a weight sees each of its tensors: reshaped, cut along an axis, its axes in another order.
+// The view that a weight has of each of its tensors: reshaped, cut along an axis, with its axes in
+// another order.
 struct ViewLaw {
   std::vector<Expr> shape;
   int axis = 0;
@@ -27,13 +28,13 @@ struct WeightLaw {
   // Tensors that are concatenated to the weight; empty: the one of its name. A `*` counts the
   // entries of the first axis, which are stacked.
   std::vector<std::string> parts;
-  std::vector<Expr> rows;  // of each part, where ranks or blocks of scales must not mix them
+  std::vector<Expr> rows;  // rows of each part, where ranks or blocks of scales must not mix parts
   std::optional<ViewLaw> view;
   // Without a checkpoint: normal(mean, stddev); with `gain` the deviation is 1/sqrt of it. Else
   // unit gain over the last axis.
   double mean = 0, stddev = 0;
   std::optional<Expr> gain;
-  bool negative_exp = false;  // the weight is -exp of what the checkpoint has
+  bool negative_exp = false;  // the weight is -exp of the checkpoint's tensor
   bool usual = false;         // optional, but there unless the model leaves it out
 };
 
@@ -42,7 +43,7 @@ struct WeightLaw {
 // map: -exp, usual: true}. An empty name among `parts` stands for zeros.
 WeightLaw read_weight_law(const Yaml& node);
 
-// How ranks divide an axis, or what they do with a field.
+// The way in which ranks divide an axis, or their use of a field.
 enum class ShardLaw {
   heads,           // whole heads, as many on every rank
   kv_heads,        // the same; fewer than ranks: several ranks have the same one

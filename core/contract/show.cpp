@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes a contract as a page for authors (show.hpp).
 #include "core/contract/show.hpp"
 
 #include <fmt/format.h>

@@ -57,6 +57,7 @@ void evict_lines(const char*, const char*) {}
 bool can_evict() { return false; }
 #endif
 
+// Times with the steady clock. It flushes caches by reading other memory.
 class Steady final : public Stopwatch {
  public:
   void flush() override {
@@ -132,7 +133,7 @@ class Cpu final : public Device {
   }
   void copy(void* to, const void* from, int64_t bytes) override { upload(to, from, bytes); }
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) override {
-    return allocate_with_gaps(bytes, 0, purpose, others);
+    return allocate_with_gaps(bytes, /*gaps=*/0, purpose, others);
   }
   Shared allocate_with_gaps(int64_t bytes, int64_t gaps, const std::string& purpose,
                             Sharing others) override {

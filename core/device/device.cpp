@@ -46,6 +46,7 @@ std::vector<uint64_t> Device::checksums(std::span<const std::span<const std::byt
   return sums;
 }
 
+// Sums SplitMix64 hashes of all words of 8 bytes, each with its position.
 uint64_t checksum_of(std::span<const std::byte> memory) {
   uint64_t sum = 0;
   for (size_t at = 0, i = 1; at < memory.size(); at += 8, ++i) {

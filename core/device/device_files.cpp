@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the files of all registry folders, without their meaning (device_files.hpp).
 #include "core/device/device_files.hpp"
 
 #include <filesystem>

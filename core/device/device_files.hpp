@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// registry/devices/<device>.yaml: known properties of a kind of device.
+// Reads registry/devices/<device>.yaml: known properties of a kind of device.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides by the nodes of a captured graph if the graph is allowed (graph_audit.hpp).
 #include "core/device/graph_audit.hpp"
 
 #include <algorithm>

@@ -4,9 +4,9 @@
 //
 // A graph is replayed with the same addresses, any number of times and at any time, without checks
 // by the host. So it may hold kernels, copies and fills on the host's memory, in sequence or in
-// parallel. It may hold no allocation, callback, wait for an outsider, or inner graph. A forked and
-// joined stream is visible only by parallel work: work that alternates between two streams gives
-// the same nodes and edges as work on one, and costs as much.
+// parallel. It may hold no allocation, callback, wait for an outsider, or inner graph. A second
+// stream is visible only by parallel work. Work that alternates between two streams gives the same
+// nodes and edges as work on one stream, and costs as much.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -34,8 +34,8 @@ struct MemoryRange {
   uint64_t begin = 0, bytes = 0;
 };
 
-// A node of a capture, with device pointers: the ranges of copies and fills, and a kernel's
-// parameters that point into an allocation (0 bytes: only the address is known).
+// A node of a capture. `touches` has the ranges of copies and fills. It also has a kernel's
+// parameters that point into an allocation; 0 bytes: only the address is known.
 struct GraphNode {
   GraphNodeKind kind = GraphNodeKind::unknown;
   std::string name;  // of the kernel; empty: not known

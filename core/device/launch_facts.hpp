@@ -7,8 +7,8 @@
 
 namespace fk {
 
-// Parts of kernel names that occur only in NVIDIA's libraries (cuBLASLt 13, cuDNN 9, NCCL 2.19 and
-// later), as spelt in their files and by cuFuncGetName.
+// Parts of kernel names that occur only in NVIDIA's libraries: cuBLASLt 13, cuDNN 9, NCCL 2.19 and
+// later. The spelling is that of their files and of cuFuncGetName.
 constexpr std::string_view kKernelsOfLibraries[] = {
     "nvjet_",  "xmma_gemm",  "xmma_fprop",       "xmma_dgrad",     "xmma_wgrad",
     "N5cudnn", "N8cublasLt", "cudnn_generated_", "ncclDevKernel_",

@@ -9,8 +9,9 @@ namespace fk {
 // Throws open_device()'s error if this build lacks the kind of device, or if the name is invalid.
 // It asks no driver, so a device with this number may still be absent.
 void check_device_name(const std::string& name);
-// The device of a rank if rank 0 has `name` ("cuda", "cuda:2"): devices of the kind in turn, from
-// the first again after the last, so ranks may share one. All ranks share "cpu".
+// The device of a rank if rank 0 has `name` ("cuda", "cuda:2"). Ranks get the devices of the kind
+// in turn. After the last device comes the first again, so ranks may share one. All ranks share
+// "cpu".
 std::string device_of_rank(const std::string& name, int rank);
 // True if at least two of these ranks share a device. `name` may have the model behind it, as in
 // Device::name().

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The nodes are stored level by level, so parents come before their children (draft_tree.hpp).
 #include "core/engines/draft_tree.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ void DraftTree::add_child(int32_t parent, int64_t token, float logprob) {
   // A draft's NaN becomes the least probable guess. Errors of a draft only cost time.
   const float own =
       std::isnan(logprob) ? -std::numeric_limits<float>::infinity() : std::min(logprob, 0.F);
-  nodes_.push_back({token, parent, p.depth + 1, p.score + own, -1});
+  nodes_.push_back({token, parent, p.depth + 1, p.score + own, /*place=*/-1});
 }
 
 // The most probable nodes from `first` on, in their old order; earlier ones win ties.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of guesses for the next tokens of a text, as in EAGLE-2 and 3. It grows level by level,
-// below the most probable nodes only. At the end only the most probable nodes of all are kept.
-// Contains no tensors.
+// A tree of guesses for the next tokens of a text, as in EAGLE-2 and EAGLE-3. A draft model makes
+// the guesses (speculate.cpp). The tree grows level by level, below the most probable nodes only.
+// At the end only the most probable nodes of all are kept. It contains no tensors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,8 @@ class DraftTree {
   // Starts a new tree with a root only.
   void begin(int64_t token);
   void add_child(int32_t parent, int64_t token, float logprob);
-  // Chooses the `count` most probable nodes of the deepest level for expansion, and gives them
-  // places.
+  // Chooses the `count` most probable nodes of the deepest level, the parents of the next level,
+  // and gives them places.
   const std::vector<int32_t>& expand(int64_t count);
   // Keeps the root and the most probable others, `count` nodes in all. A parent is at least as
   // probable as its child, so the kept nodes form a tree. Parents stay in front of their children.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches are ragged, without padding. Requests are added in order of arrival until the token
-// budget (the limit of axis T) is used or the batch is full.
+// Encodes texts in batches. Batches are ragged: tokens of all texts follow each other without
+// padding. Requests are added in order of arrival until the token budget (the limit of axis T) is
+// used or the batch is full.
 #include "core/engines/encode.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests are taken in order of arrival, up to the size of a batch.
+// Computes requests of models without tokens, in order of arrival and in batches.
 #include "core/engines/feedforward.hpp"
 
 #include <algorithm>

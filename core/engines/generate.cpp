@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the scheduler's steps into inputs of a program, and its outputs into tokens. All buffers
-// are made once. A step allocates only for a new request or for logits.
+// Generates tokens by continuous batching. It turns the scheduler's steps (scheduler.hpp) into
+// inputs of a program, and its outputs into tokens. All buffers are made once. A step allocates
+// only for a new request or for logits.
 #include "core/engines/generate.hpp"
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 namespace fk {
 
+// The upper 24 bits of a random word, as a number below 1.
 float sampling_uniform(uint64_t seed, int64_t index) {
   return static_cast<float>(philox(static_cast<uint64_t>(index), seed)[0] >> 8) * 0x1p-24F;
 }
@@ -112,9 +114,10 @@ class PhaseInputs {
     }
     starts_[work.size()] = static_cast<int32_t>(token);
     const auto count = static_cast<int64_t>(work.size());
+    // Only a step with one token and one row for each request may be padded.
     const int64_t batch = token == count && row == count ? padded(count, width) : count;
     const int64_t more = batch - count;
-    const int64_t values[] = {token + more, batch, row + more, width};
+    const int64_t values[] = {token + more, batch, row + more, width};  // T, B, Q, W
     for (size_t i = 0; i < axes_.size(); ++i)
       if (axes_[i] >= 0) program_.bind(axes_[i], values[i]);
     return row;
@@ -246,6 +249,7 @@ class Generator {
       // Waits only when idle. False then means that no request will come.
       while (exchange_.next(request_, scheduler_.idle())) take_request();
       if (scheduler_.idle()) return;
+      // The next step has other requests, so the tokens of the unread step are read first.
       if (!unread_.empty() && !follows()) {
         last_.of.clear();
         std::swap(unread_, last_);
@@ -333,6 +337,7 @@ class Generator {
     for (size_t i = 0; i < last_.of.size(); ++i) {
       Sequence* const s = last_.of[i];
       if (!s) continue;
+      // An unread step has appended its 0 behind this token.
       const int64_t behind = unread_.empty() ? 1 : 2;
       if (!take_token(*s, s->generated() - behind, tokens[i], setup_, exchange_)) continue;
       std::replace(unread_.of.begin(), unread_.of.end(), s, static_cast<Sequence*>(nullptr));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Free pages are a stack: pages that were used last are used again first.
 #include "core/engines/kv_page_pool.hpp"
 
 #include "core/base/error.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step computes the first requests that fit, whole, in order of arrival. The device keeps nothing
-// of a request between steps, so other requests simply wait.
+// Fills the answers of requests with tokens, in any order (core/exec/model.hpp). A step computes
+// the first requests that fit, whole, in order of arrival. The device keeps nothing of a request
+// between steps, so other requests simply wait.
 #include "core/engines/masked_diffusion.hpp"
 
 #include <algorithm>
@@ -20,15 +21,15 @@ int64_t fixed_in_step(int64_t count, int64_t steps, int64_t step) {
 
 namespace {
 
-// An accepted request. Tokens that are not fixed are masks.
+// An accepted request with its answer so far. Tokens that are not fixed are masks.
 struct Canvas {
   Request request;
-  std::vector<int64_t> tokens;  // prompt, then answer
-  std::vector<bool> fixed;      // by token of the answer
-  int64_t prompt = 0, scored = 0;
-  int64_t done = 0;             // fixed tokens of the answer
-  int64_t block = 0, step = 0;  // current block of the answer, and step in it
-  int64_t rounds = 0;           // steps so far
+  std::vector<int64_t> tokens;     // prompt, then answer
+  std::vector<bool> fixed;         // by token of the answer
+  int64_t prompt = 0, scored = 0;  // scored: prompt positions whose logits are reported
+  int64_t done = 0;                // fixed tokens of the answer
+  int64_t block = 0, step = 0;     // current block of the answer, and step in it
+  int64_t rounds = 0;              // steps so far
 
   int64_t answer() const { return static_cast<int64_t>(tokens.size()) - prompt; }
   bool scores() const { return request.prompt_logits && scored < prompt; }

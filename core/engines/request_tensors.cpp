@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies the tensors of requests into inputs of a phase (request_tensors.hpp).
 #include "core/engines/request_tensors.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the files of scenarios/ strictly: each unknown key and name is an error.
 #include "core/engines/scenario.hpp"
 
 #include <algorithm>

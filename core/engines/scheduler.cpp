@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The policy that scheduler.hpp describes. A request waits, or it runs with a slot and pages.
 #include "core/engines/scheduler.hpp"
 
 #include <algorithm>
@@ -148,7 +149,7 @@ bool Scheduler::grow(size_t index) {
 void Scheduler::plan_decode() {
   for (size_t i = 0; i < running_.size() && grow(i); ++i) {
     Sequence& s = *running_[i];
-    work_.push_back({&s, s.cached, 1, 1, true});
+    work_.push_back({&s, s.cached, /*count=*/1, /*rows=*/1, /*samples=*/true});
   }
 }
 

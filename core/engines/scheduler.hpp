@@ -3,11 +3,11 @@
 // pages only, without tensors, so that every decision can be tested.
 //
 // The policy is that of vLLM's first engine. Requests are served in order of arrival. A request is
-// admitted when a slot is free, and the cache has pages for all its tokens and one more page for
-// each running request. Prefill goes before decode. Prompts are computed in chunks, several
-// requests in one step. When no prompt is left, all running requests get one token. When the cache
-// is full, the youngest running request gives its pages back. It is computed again later, from its
-// prompt and its generated tokens.
+// admitted if a slot is free and the cache has enough pages: those for its tokens, and one for each
+// running request. Prefill goes before decode. Prompts are computed in chunks, several requests in
+// one step. When no prompt is left, all running requests get one token. When the cache is full, the
+// youngest running request gives its pages back. It is computed again later, from its prompt and
+// its generated tokens.
 #pragma once
 #include <deque>
 #include <memory>

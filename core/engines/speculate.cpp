@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A round: the draft grows a tree for each running request. The target computes all trees in one
-// step. The longest path that the target would have written is taken, and its keys and values move
-// to their final places. The target's choice at a node depends on the answer's token index alone.
-// So the answer equals the target's own, sampled or greedy.
+// Generates tokens by speculation (EAGLE-3): a small draft model guesses, and the target model
+// checks. In a round, the draft grows a tree of guesses for each running request. The target
+// computes all trees in one step. The longest path that the target would have written is taken, and
+// its keys and values move to their final places. The target's choice at a node depends on the
+// answer's token index alone. So the answer equals the target's own, sampled or greedy.
 #include "core/engines/speculate.hpp"
 
 #include <algorithm>
@@ -153,6 +154,8 @@ class Speculator {
 
   // ---- the draft ----
 
+  // The row of a hidden state for the draft: of an expanded node by its place, or with -1 of the
+  // last accepted token.
   int64_t state_row(const Sequence& s, int32_t place) const {
     return s.slot * (1 + options_.expansions()) + 1 + place;
   }
@@ -300,7 +303,7 @@ class Speculator {
       fresh.rows.push_back(static_cast<int32_t>(row) + node);
       if (s.request.logits) report_logits(s, first + depth, row + node);
       ++stats_.tokens;
-      scheduler_.computed({&s, first, depth + 1, 1, true});
+      scheduler_.computed({&s, first, depth + 1, /*rows=*/1, /*samples=*/true});
       if (take_token(s, tokens_[static_cast<size_t>(row + node)])) return;
       node = tree.child(node, s.tokens.back());
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collects inputs in lists. run() copies them into the program's inputs, as far as the phase has
+// them.
 #include "core/engines/step_inputs.hpp"
 
 #include <algorithm>

@@ -33,7 +33,7 @@ class StepInputs {
   int64_t rows() const { return static_cast<int64_t>(temperature_.size()); }
   // Binds an axis, if the phase has it.
   void bind(const char* axis, int64_t value);
-  // Writes all inputs, binds T, B, W and TW, and runs. `rows_axis` is bound to rows().
+  // Writes all inputs, binds T, B, W and TW, and runs. The caller binds other axes before.
   void run();
   Program& program() { return program_; }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads workload files strictly, and makes requests of random tokens from a seed.
 #include "core/engines/workload.hpp"
 
 #include <algorithm>
@@ -206,7 +207,8 @@ void add_tensors(Request& request, const std::vector<Model::RequestTensor>& tens
   for (const auto& [name, shape] : tensors) {
     NamedTensor& tensor = request.tensors.emplace_back(NamedTensor{name, shape, {}});
     tensor.values.resize(static_cast<size_t>(numel(shape)));
-    fill_normal(tensor.values.data(), DType::f32, numel(shape), seed_of(name, seed), 0, 0, 1);
+    fill_normal(tensor.values.data(), DType::f32, numel(shape), seed_of(name, seed), /*offset=*/0,
+                /*mean=*/0, /*stddev=*/1);
   }
 }
 
@@ -224,7 +226,8 @@ std::vector<Request> make_requests(const Workload& workload, int64_t vocab_size,
         seed_of("round " + std::to_string(round) + " request " + std::to_string(r.id), stream);
     FK_CHECK(vocab_size > 0 || length.prompt == 0, "tokens of a model without tokens");
     if (length.prompt > 0)
-      fill_int(r.tokens.data(), DType::i64, length.prompt, own, 0, 0, vocab_size);
+      fill_int(r.tokens.data(), DType::i64, length.prompt, own, /*offset=*/0, /*low=*/0,
+               vocab_size);
     add_tensors(r, tensors, own);
     r.sampling = workload.sampling;
     r.sampling.seed = own;

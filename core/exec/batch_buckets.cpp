@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chooses the program of a step (batch_buckets.hpp): the smallest one whose limits hold the bound
+// axes.
 #include "core/exec/batch_buckets.hpp"
 
 #include <algorithm>

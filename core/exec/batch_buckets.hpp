@@ -14,7 +14,8 @@ namespace fk {
 
 class LadderProgram final : public Program {
  public:
-  // By limits, smallest first. The last has the phase's limits. All must outlive this.
+  // `rungs`: the programs by limits, smallest first. The last one has the phase's limits. All must
+  // outlive this.
   explicit LadderProgram(std::vector<PhaseProgram*> rungs);
 
   int axis(const std::string& name) const override { return rungs_.back()->axis(name); }
@@ -42,13 +43,14 @@ class LadderProgram final : public Program {
   std::vector<PhaseProgram*> rungs_;
   std::vector<int64_t> values_;  // by axis; -1: not bound
   PhaseProgram* active_;
+  // A copy of an output (fetch()), and the program which made it.
   struct Fetched {
     PhaseProgram* rung = nullptr;
     int64_t which = 0;
   };
-  Fetched fetched_[2];  // in turns
+  Fetched fetched_[2];  // the last two, in turns
   int64_t fetches_ = 0;
-  std::function<void()> feed_;  // for the next rung that runs
+  std::function<void()> feed_;  // feed_tokens() for the next program that runs
 };
 
 }  // namespace fk

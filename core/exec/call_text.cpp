@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes a call as JSON (call_text.hpp). The values of axes come from the constructor and from the
+// shapes of tensors.
 #include "core/exec/call_text.hpp"
 
 #include <cstdio>
@@ -37,7 +39,8 @@ std::string init_text(const Slot& slot, fk_slot value) {
   }
 }
 
-// Finds axes from the present shapes. In a list they may differ by entry.
+// Finds the values of the contract's axes. An axis of a list's tensors may have another value for
+// each entry.
 class AxisFinder {
  public:
   AxisFinder(const Contract& contract, const Frames& frames) : c_(contract), frames_(frames) {
@@ -72,7 +75,7 @@ class AxisFinder {
     return by_init_.count(letter) || axes_.count(letter) || listed_.count(letter);
   }
 
-  // Axes from the constructor are not written again.
+  // Axes that the constructor gives are known, and are not written again.
   void from_init(const Slot& slot) {
     const fk_slot value = frames_.init[static_cast<size_t>(slot.index)];
     if (slot.kind == SlotKind::comm) {

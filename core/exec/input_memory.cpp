@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keeps the inputs of a step. Small inputs share the first block. A copy of the content on the
+// device shows which bytes have changed and must be uploaded.
 #include "core/exec/input_memory.hpp"
 
 #include <algorithm>
@@ -8,8 +10,8 @@ namespace fk {
 
 namespace {
 
-// Larger parts have their own upload. Parts beyond the second size are uploaded without a
-// comparison. For few bytes a comparison is faster than an upload.
+// Parts above kTogether have a block and an upload of their own. Parts above kLookedAt are uploaded
+// without a comparison. For smaller parts a comparison is faster than an upload.
 constexpr int64_t kTogether = int64_t{1} << 18, kLookedAt = int64_t{1} << 20;
 
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }

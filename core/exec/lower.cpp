@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Asks for a provider of each call. If none takes the call whole, the call is expanded and its
+// parts are asked. Makes the frames of all nodes and the views in them, still without data.
 #include "core/exec/lower.hpp"
 
 #include <algorithm>
@@ -36,6 +38,7 @@ class Lowering {
   }
 
  private:
+  // Marks the values whose views an op or the caller gets.
   void note_handed() {
     out_->handed.resize(out_->graph.values.size());
     const auto note = [&](Value v) {
@@ -89,11 +92,13 @@ class Lowering {
     lower_calls(std::move(inner), taps, depth + 1);
   }
 
-  // Adds the nodes for other sizes. All frames point to the data of the last node's call.
+  // Adds nodes for sizes with other providers, before the call's last node. Their frames point to
+  // the data of the last node.
   void push_sizes(const Node& last, Chosen& chosen) {
     // A step of decode is captured whole, or not at all.
     if (out_->graph.phase == "decode" && is_captured(*last.provider))
       std::erase_if(chosen.sizes, [](const auto& size) { return !is_captured(*size.provider); });
+    // Sizes at the end that have the last node's provider need no node.
     while (!chosen.sizes.empty() && chosen.sizes.back().provider == last.provider)
       chosen.sizes.pop_back();
     const size_t first = out_->nodes.size();
@@ -111,6 +116,7 @@ class Lowering {
   static bool is_captured(const Provider& provider) {
     return provider.op->claims->graph >= FK_GRAPH_UNIFORM_DECODE;
   }
+  // True if no step within the limits has such a size.
   bool never_holds(const StepBound& w) const {
     if (w.of.is_constant()) return !w.bound.holds(w.of.value());
     return w.of.is_symbol() && w.of.eval(limits_) < w.bound.at_least;
@@ -156,6 +162,7 @@ class Lowering {
     const ValueInfo& info = out_->graph.info(value);
     const DType type = out_->graph.dtype(value);
     FK_CHECK(info.shape.size() <= 8, "a tensor has at most 8 axes");
+    // reach: elements from the first to the last one in memory, gaps included.
     int64_t reach = 1, count = 1;
     for (size_t d = 0; d < info.shape.size(); ++d) {
       store.dims[d] = info.shape[d].eval(limits_);

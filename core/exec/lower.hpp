@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a recorded graph into nodes with providers. A region goes to a provider that takes the
-// whole op, or is expanded, and its parts are asked again. The views in frames are made here and
-// keep their addresses.
+// Turns a recorded graph into nodes with providers. A call of a larger op (a region) goes to a
+// provider that takes it whole. Otherwise it is expanded into calls of smaller ops, which are asked
+// again. The views in frames are made here and keep their addresses.
 #pragma once
 #include <deque>
 #include <memory>
@@ -27,6 +27,7 @@ struct StepBound {
   int value = -1;  // index of the program's value of `of`
 };
 
+// One call of an op with its provider and its frames.
 // If different providers take different sizes of a call, each has a node, one behind the other.
 // Each step runs one of them: the first whose `when` holds, else the last.
 struct Node {
@@ -40,15 +41,14 @@ struct Node {
 };
 
 struct Lowered {
-  Graph graph;  // with buffers and values of the expansions; its calls are in `nodes`
+  Graph graph;  // with buffers and values of the decompositions; its calls are in `nodes`
   std::vector<Node> nodes;
-  std::vector<Tap> taps;        // `before` counts nodes
-  std::deque<ViewStore> views;  // by value, at the limits, data null
-  std::vector<bool> handed;     // by value: an op or the caller gets its view
-  std::deque<ViewStore>
-      host_views;  // for plan frames; their data is set to the input's host memory
+  std::vector<Tap> taps;              // `before` counts nodes
+  std::deque<ViewStore> views;        // by value, at the limits, data null
+  std::vector<bool> handed;           // by value: an op or the caller gets its view
+  std::deque<ViewStore> host_views;   // for plan frames: views of the inputs' host memory
   std::vector<int> host_view_values;  // the value that each one mirrors
-  std::deque<fk_in_list> lists;
+  std::deque<fk_in_list> lists;       // lists, their items and ints: memory that slots point to
   std::deque<std::vector<const fk_in*>> list_items;
   std::deque<fk_ints> ints;
 };

@@ -18,7 +18,7 @@ namespace fk {
 // The choice of the next token. temperature 0 is greedy.
 struct Sampling {
   float temperature = 0;
-  int32_t top_k = 0;  // 0: off
+  int32_t top_k = 0;  // 0: the most likely token
   float top_p = 1;    // 1: off
   uint64_t seed = 0;
 };
@@ -224,9 +224,9 @@ void encode(Session& session, const EncodeOptions& options);
 // sequences, in which each token sees all others. The answer begins as masks and is filled block by
 // block. In each of a block's steps, the model proposes a token for each mask of the block, and the
 // most certain ones stay. The axes are T (tokens), B (requests) and Q (rows). The inputs are ids,
-// positions [T] i64, cu_seqlens [B+1] i32, rows [Q] i32 (indices into T), temperature [Q] f32,
-// top_k [Q] i32, top_p [Q] f32, uniform [Q] f32. The outputs are logits [Q,V] f32, tokens [Q] i64
-// and logprob [Q] f32, the log probability of the token at temperature 1.
+// positions [T] i64, cu_seqlens [B+1] i32 and rows [Q] i32 (indices into T). For the choice they
+// are temperature [Q] f32, top_k [Q] i32, top_p [Q] f32 and uniform [Q] f32. The outputs are logits
+// [Q,V] f32, tokens [Q] i64 and logprob [Q] f32, the log probability of the token at temperature 1.
 //
 // Logits are those of a token's own position (Model::predicts_next is false) in the step that fixed
 // it. With prompt_logits the prompt is scored alone, before there are masks. Teacher forcing fixes

@@ -30,9 +30,9 @@ std::map<std::string, const char*>& defaults() {
   return *texts;
 }
 
-// Keys of any configuration without effect on answers: names and versions, dtypes (a run has its
-// own), training, the library's outputs, and the token choice of `generate`. The reader of weights
-// uses `quantization_config`.
+// Keys of any configuration without effect on answers. They are names and versions, dtypes (a run
+// has its own), training, the library's outputs, and the token choice of `generate`. The reader of
+// weights uses `quantization_config`.
 const std::vector<std::string>& harmless_keys() {
   static const std::vector<std::string> keys{
       // names, versions, dtypes

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the peaks from the files of registry/devices.
 #include "core/exec/peaks.hpp"
 
 #include <utility>
@@ -27,7 +28,7 @@ std::vector<Named> find_all() {
   return all;
 }
 
-// nothing before read_peaks()
+// The peaks that read_peaks() has kept, for a process that can open no file later.
 std::optional<std::vector<Named>> known_peaks;
 
 }  // namespace

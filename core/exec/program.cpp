@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each run writes the few distinct expressions over the axes into the views that depend on them,
-// plans once per group, and calls all nodes. Frames never change after set_memory.
+// Runs the nodes of one phase. New values of the axes change the views that depend on them. A run
+// also makes one plan for each group of equal nodes. Frames never change after set_memory().
 #include "core/exec/program.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// Frequent downloads are at most this large.
+// Bytes of the staging memory: frequent downloads are at most this large.
 static constexpr int64_t kStaged = int64_t{1} << 16;
 
 int64_t Program::fetch(const std::string&, int64_t) {
@@ -42,7 +42,7 @@ PhaseProgram::PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device
     infos_.push_back({node.call.path, node.call.contract->op, node.provider->plugin,
                       node.call.contract->level, node.refusals, node.frames, node.call.contract});
   }
-  // In "decode" each request has one token, so captures may rely on that.
+  // In "decode" each request has one token, and captured steps may rely on it.
   const int32_t least =
       lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
   for (auto& node : lowered_->nodes)
@@ -199,7 +199,7 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* la
   make_groups();
   for (size_t i = 0; i < instances_.size(); ++i) {
     contexts_.push_back({FK_END(fk_ctx, error), device_.id(), device_.stream(), blocks.scratch,
-                         blocks.scratch_bytes, nullptr, 0, nullptr});
+                         blocks.scratch_bytes, /*plan=*/nullptr, 0, /*error=*/nullptr});
   }
 }
 
@@ -250,7 +250,7 @@ void PhaseProgram::make_groups() {
       PlanGroup& group = groups_.emplace_back();
       group.leader = instances_[i].get();
       group.frame = instances_[i]->fitted(SectionId::plan, node.frames.plan);
-      group.blob.resize(static_cast<size_t>(node.need.plan) + 1);
+      group.blob.resize(static_cast<size_t>(node.need.plan) + 1);  // + 1: never empty
       if (!device_.host_memory()) group.device = DeviceMemory(device_, node.need.plan, "a plan");
     }
     groups_[it->second].nodes.push_back(i);
@@ -368,7 +368,7 @@ bool PhaseProgram::captures() const {
 }
 
 void PhaseProgram::run_captured() {
-  constexpr size_t kMost = 512;
+  constexpr size_t kMost = 512;  // captured steps; beyond it all are dropped
   if (captured_.size() >= kMost) captured_.clear();
   Captured& entry = captured_[axis_values_];
   if (!entry.work && !entry.seen) {

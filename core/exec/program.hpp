@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of one phase, for session.cpp. It is made in two steps, because all programs share
-// the arena.
+// The program of one phase: its nodes, their instances, and the plan of its temporary memory. It is
+// made in two steps, because all programs share the memory (the arena).
 #pragma once
 #include <map>
 #include <memory>
@@ -70,6 +70,7 @@ class PhaseProgram final : public Program {
     int part = -1;         // in input_memory_
     int bytes_value = -1;  // index of the program's bound size in bytes
   };
+  // A number in a view that depends on the axes. `value`: index in values_.
   struct Patch {
     int64_t* target;
     int value;
@@ -81,6 +82,7 @@ class PhaseProgram final : public Program {
     int value;  // bytes
     size_t of;  // the graph's value
   };
+  // Nodes with equal plans. The leader's plan goes to `blob`, and on a device also to `device`.
   struct PlanGroup {
     Instance* leader;
     std::vector<fk_slot> frame;
@@ -98,12 +100,14 @@ class PhaseProgram final : public Program {
     const int64_t* from = nullptr;
     int64_t count = 0, vocab_size = 0;
   };
+  // A buffer that each run clears first.
   struct Zeroed {
     std::byte* data;
     int bytes_value;
   };
   void plan_arena();
   void make_patches();
+  // Adds the sizes, strides and bytes of a view that depend on axes to the patches.
   void patch_view(ViewStore& store, const ValueInfo& info, DType dtype);
   void make_groups();
   void run_plans();
@@ -115,6 +119,7 @@ class PhaseProgram final : public Program {
   [[noreturn]] void node_failed(size_t node);
   Value find_output(const std::string& name) const;
   int64_t size_at_limits(const Buffer& buffer) const;
+  // Adds the size of a buffer in bytes to the expressions; returns its index in values_.
   int bytes_value(const Buffer& buffer);
   std::byte* buffer_data(int buffer, const SharedBlocks& blocks) const;
 

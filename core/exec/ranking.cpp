@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads rankings from the files of registry/devices (ranking.hpp).
 #include "core/exec/ranking.hpp"
 
 #include <algorithm>

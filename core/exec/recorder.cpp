@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory is bounded: calls that are not kept are only counted.
+// Sees every call of a running model, and keeps some calls as cases (recorder.hpp). Calls with
+// equal shapes and equal integers are one case. Memory is bounded: calls that are not kept are only
+// counted.
 #include "core/exec/recorder.hpp"
 
 #include <unistd.h>
@@ -69,6 +71,7 @@ struct Fetched {
   std::string name;
 };
 
+// A case, as the index describes it, and the number of its calls.
 struct Recorded {
   Json text;
   int64_t count = 1;
@@ -93,7 +96,7 @@ std::string no_case(const Contract& contract, const std::vector<Fetched>& fields
 
 // Calls of one op in one phase with equal shapes.
 struct ShapeClass {
-  int64_t calls = 0, fresh = 0;        // all calls; calls with contents that were not kept yet
+  int64_t calls = 0, fresh = 0;        // all calls; calls with contents that no kept case has
   std::map<std::string, size_t> kept;  // contents -> index of the case
 };
 
@@ -137,7 +140,7 @@ struct CaseRecorder::Impl {
     std::map<std::string, OpCases> ops;
   };
 
-  // Calls of one kind differ only in shapes and contents.
+  // Number of the call's kind. Calls of one kind differ only in shapes and contents.
   int64_t kind_of(PhaseWatch& at, const Program::NodeInfo& node) {
     const auto [it, fresh] = at.kinds.try_emplace(&node, 0);
     if (!fresh) return it->second;
@@ -149,6 +152,7 @@ struct CaseRecorder::Impl {
     return it->second;
   }
 
+  // Kind and shapes of a call: the key of a ShapeClass.
   static std::vector<int64_t> key_of(int64_t kind, const Program::NodeInfo& node) {
     std::vector<int64_t> key = {kind};
     for (const auto id : {SectionId::weights, SectionId::forward}) {

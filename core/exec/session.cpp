@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes a session: records and lowers each phase, loads the weights, creates all instances, and
+// gives the programs their common memory.
 #include "core/exec/session.hpp"
 
 #include <algorithm>
@@ -17,6 +19,7 @@ namespace {
 
 const std::string kDecode = "decode";
 
+// Chooses providers for child instances, which are ops that a provider uses inside its own op.
 class Children final : public ChildChooser {
  public:
   Children(const Plugins& plugins, const ProviderPolicy& policy)
@@ -24,7 +27,7 @@ class Children final : public ChildChooser {
   const Contract* contract(const std::string& op) override { return plugins_.catalog().find(op); }
   const Provider* choose(const Contract& contract, const Frames& meta, std::string& why) override {
     try {
-      return fk::choose(policy_, plugins_, contract, meta, false, "child").provider;
+      return fk::choose(policy_, plugins_, contract, meta, /*expandable=*/false, "child").provider;
     } catch (const Error& e) {
       why = e.what_text();
       return nullptr;
@@ -58,8 +61,8 @@ struct Session::Impl {
   std::map<std::string, std::span<std::byte>> states;
   std::vector<DeviceMemory> state_memory;  // owned by the session
   DeviceMemory arena, scratch;
-  std::map<std::string, std::unique_ptr<PhaseProgram>>
-      programs;                      // destroyed before the memory they use
+  // Destroyed before the memory they use.
+  std::map<std::string, std::unique_ptr<PhaseProgram>> programs;
   std::vector<std::string> names;    // of the programs, in the order in which they were made
   std::vector<PhaseProgram*> rungs;  // of "decode", smaller than the phase's own, ascending
   std::unique_ptr<LadderProgram> ladder;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes each weight as its WeightSpec says: computed, read from the tensors of a checkpoint, or
+// random from the seed. A rank with a part of a weight gets its pieces cut out of the whole.
 #include "core/exec/weights.hpp"
 
 #include <algorithm>
@@ -142,8 +144,8 @@ bool is_normal(const WeightSpec& spec, const Checkpoint* checkpoint) {
 
 int64_t bytes_of(const WeightSpec& spec) { return numel(spec.local_shape()) * bytes(spec.dtype); }
 
-// Cuts pieces along one axis out of a dense tensor. `width`: bytes of an element. `row`: bytes of
-// one index of that axis. A piece has zeros from its `end` on.
+// Cuts pieces along one axis out of a dense tensor. `width`: bytes of an element. A piece has zeros
+// from its `end` on. In the code, `row` has the bytes of one index of the axis.
 std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
                                const std::vector<int64_t>& shape, const WeightCut& cut,
                                int64_t width) {
@@ -225,10 +227,11 @@ void fill_whole(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t s
                  into + s * numel(shape) * bytes(spec.dtype));
     }
   } else if (is_integer(spec.dtype)) {
-    fill_int(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.low, spec.high, threads);
+    fill_int(into, spec.dtype, count, seed_of(spec.name, seed), /*offset=*/0, spec.low, spec.high,
+             threads);
   } else {
-    fill_normal(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.mean, stddev_of(spec),
-                threads);
+    fill_normal(into, spec.dtype, count, seed_of(spec.name, seed), /*offset=*/0, spec.mean,
+                stddev_of(spec), threads);
   }
   if (spec.map) {
     for (int64_t i = 0; i < count; ++i) {
@@ -332,6 +335,7 @@ class ReadAhead {
   }
 
  private:
+  // bytes of made weights which next() has not taken
   static constexpr int64_t kHeldMax = int64_t{4} << 30;
   bool may_start() const {
     return ahead_.empty() || (ahead_.size() < at_once_ && held_ < kHeldMax);

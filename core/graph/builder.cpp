@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording: axes, buffers and views; call() is in call.cpp.
+// Records axes, buffers and views of a graph (builder.hpp). call() is in call.cpp.
 #include "core/graph/builder.hpp"
 
 #include <algorithm>
@@ -91,7 +91,8 @@ Value Builder::add_value(int buffer, Dims shape) {
 
 Value Builder::input(const std::string& name, DType dtype, Dims shape) {
   if (const auto it = graph_.inputs.find(name); it != graph_.inputs.end()) return it->second;
-  const Value v = add_value(add_buffer({BufferKind::input, name, dtype, shape, -1, false}), shape);
+  const Value v = add_value(
+      add_buffer({BufferKind::input, name, dtype, shape, /*weight=*/-1, /*zeroed=*/false}), shape);
   graph_.inputs[name] = v;
   return v;
 }
@@ -99,19 +100,22 @@ Value Builder::input(const std::string& name, DType dtype, Dims shape) {
 Value Builder::weight(WeightSpec spec) {
   Dims shape;
   for (const int64_t d : spec.local_shape()) shape.emplace_back(d);
-  Buffer buffer{BufferKind::weight, spec.name, spec.dtype, shape, -1, false};
+  Buffer buffer{BufferKind::weight, spec.name, spec.dtype, shape, /*weight=*/-1, /*zeroed=*/false};
   buffer.weight = graph_.weights->add(std::move(spec));
   return add_value(add_buffer(std::move(buffer)), std::move(shape));
 }
 
 Value Builder::state(const std::string& name, DType dtype, Dims shape) {
-  return add_value(add_buffer({BufferKind::state, name, dtype, shape, -1, false}), shape);
+  return add_value(
+      add_buffer({BufferKind::state, name, dtype, shape, /*weight=*/-1, /*zeroed=*/false}), shape);
 }
 Value Builder::empty(DType dtype, Dims shape) {
-  return add_value(add_buffer({BufferKind::temp, "", dtype, shape, -1, false}), shape);
+  return add_value(
+      add_buffer({BufferKind::temp, "", dtype, shape, /*weight=*/-1, /*zeroed=*/false}), shape);
 }
 Value Builder::zeros(DType dtype, Dims shape) {
-  return add_value(add_buffer({BufferKind::temp, "", dtype, shape, -1, true}), shape);
+  return add_value(add_buffer({BufferKind::temp, "", dtype, shape, /*weight=*/-1, /*zeroed=*/true}),
+                   shape);
 }
 
 Value Builder::slice(Value v, int axis, Expr start, Expr length) {
@@ -145,7 +149,7 @@ Value Builder::reshape(Value v, Dims shape) {
   ValueInfo info;
   info.buffer = from.buffer;
   info.offset = from.offset;
-  // Axes are matched from the left; what is left over on both sides must be one dense block.
+  // Axes are matched from the left; the remaining axes on both sides must be one dense block.
   size_t same = 0;
   while (same < shape.size() && same < from.shape.size() && shape[same] == from.shape[same]) ++same;
   Expr rest_old = 1, rest_new = 1, step = from.shape.empty() ? Expr(1) : from.strides.back();
@@ -249,7 +253,8 @@ Graph expand(const Catalog& catalog, Graph graph, const Call& call) {
   graph.calls.clear();
   graph.taps.clear();
   Builder builder(catalog, std::move(graph));
-  // Handles in the region stay valid: the expansion appends to the very graph that they refer to.
+  // Handles in the region stay valid, because the decomposition appends to the graph that they
+  // refer to.
   expansion(builder, Region(builder.graph_, call));
   if (builder.graph_.calls.empty()) fail(Graph::label(call), "its expansion recorded nothing");
   return builder.finish();

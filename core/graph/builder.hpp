@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How models and blocks record graphs: the only header of core/graph that they see.
+// Records graphs, for models and for blocks (decompositions of larger ops). They include no
+// other header of core/graph.
 //
 //   Value x = b.input("ids", DType::i64, {b.axis("T")});
-//   Value w = b.weight({.name = "model.norm.weight", .dtype = d, .shape = {C}, .mean = 1, .stddev =
-//   0.2}); Value y = b.call("rms_norm", "model.norm", {{"hidden_size", C}, {"weight", w}, {"x",
-//   x}});
+//   Value w = b.weight({.name = "model.norm.weight", .dtype = d, .shape = {C}, .mean = 1});
+//   Value y = b.call("rms_norm", "model.norm", {{"hidden_size", C}, {"weight", w}, {"x", x}});
 //
-// Shapes, dtypes, layouts and presence are checked against the contract when a call is recorded; a
-// mistake is an Error with the path of the module and the name of the field.
+// The builder checks shapes, dtypes, layouts and presence against the contract when a call is
+// recorded. A mistake is an Error with the path of the module and the name of the field.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -18,9 +18,9 @@
 
 namespace fk {
 
-// A named argument of a call: an init value (integers and booleans, floats, enum words, integer
-// lists; of a communicator the number of its ranks), a tensor, a list of tensors, or the bound of a
-// forward scalar (an expression over the phase's axes).
+// A named argument of a call. It is an init value, a tensor, a list of tensors, or the bound of a
+// forward scalar (an expression over the phase's axes). Init values are integers, booleans, floats,
+// words of an enum, and integer lists. A communicator's value is its number of ranks.
 struct Arg {
   std::string name;
   std::variant<int64_t, double, std::string, Value, std::vector<Value>, std::vector<int64_t>, Expr>
@@ -70,8 +70,8 @@ class Builder {
 
   // Records a call. Absent optional fields are left out or given as Value{}. An integer of init
   // that is an axis may be left out where a given tensor has this axis. Output tensors that are not
-  // given are made: their shape from the contract, their dtype from the field that the contract
-  // names, else that of the first forward tensor where allowed.
+  // given are made, with the shape from the contract. Their dtype is that of the field that the
+  // contract names, else that of the first forward tensor where allowed.
   virtual Outputs call(const std::string& op, const std::string& path, const Args& args);
 
   void output(const std::string& name, Value v);
@@ -84,10 +84,10 @@ class Builder {
   const Catalog& catalog() const { return catalog_; }
   Graph finish() { return std::move(graph_); }
 
-  // Takes back all calls and taps so far: for a phase that is recorded step by step and then as one
-  // call, whose expansion says the same again. Their values stay.
+  // Takes back all calls and taps so far. A phase is recorded step by step, and then folded into
+  // one call, whose decomposition records the same again. The values of the calls stay.
   std::vector<Call> take_back();
-  // The same of the last call, which has to be there; taps stay.
+  // Takes back the last call, which must exist; taps stay.
   Call take_last();
   Region region(const Call& call) const;  // valid until something is recorded
 
@@ -107,7 +107,7 @@ const Arg* find_arg(const Args& args, const std::string& name);  // null if ther
 // The axes that the tensors among the arguments have under a letter of the contract.
 std::map<std::string, Expr> axes_of(const Builder& b, const Contract& contract, const Args& args);
 
-// The arguments of a recorded L2 or L3 call, as its expansion sees them.
+// The arguments of a recorded L2 or L3 call, as its decomposition sees them.
 class Region {
  public:
   Region(const Graph& graph, const Call& call) : graph_(&graph), call_(&call) {}
@@ -133,8 +133,8 @@ class Region {
   const Call* call_;
 };
 
-// The host's own expansion of an op above L1 into lower ops: it must write every output of the
-// region. It may tap values; those taps are there where the expansion is what runs.
+// The host's own decomposition of an op above L1 into lower ops. It must write every output of the
+// region. It may tap values; these taps exist only where the decomposition runs.
 using Expansion = void (*)(Builder&, const Region&);
 // At file scope in baselines/blocks/<kind>/<op>.cpp: FK_BLOCK(gated_mlp, expand_gated_mlp);
 struct BlockRegistration {
@@ -142,9 +142,9 @@ struct BlockRegistration {
 };
 Expansion find_expansion(const std::string& op);  // null if there is none
 std::vector<std::string> expansion_names();
-// Runs the expansion of a call of `graph`: the graph again, with the values that were added, and
-// with the expansion's own calls in place of whatever it had. Error if there is no expansion or it
-// records nothing.
+// Runs the decomposition of a call of `graph`. Returns the graph with the added values, and with
+// the decomposition's calls in place of its own. Error if there is no decomposition, or it records
+// nothing.
 Graph expand(const Catalog& catalog, Graph graph, const Call& call);
 #define FK_BLOCK(op, expansion) static const ::fk::BlockRegistration fk_block_##op(#op, expansion)
 

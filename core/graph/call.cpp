@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder::call: arguments are laid against the contract, axes are unified, outputs are made.
+// Records a call (Builder::call): compares the arguments with the contract, finds the sizes of its
+// axes, and makes missing outputs.
 #include <algorithm>
 
 #include "core/base/error.hpp"
@@ -18,7 +19,7 @@ std::string dims_text(const Dims& shape) {
   return "[" + join(dims, ", ") + "]";
 }
 
-// Binds the axis letters of a field to the dimensions of the tensor that was given for it.
+// Binds the axis letters of a field to the dimensions of its tensor.
 void unify(const std::string& where, const Slot& slot, const Dims& given, Bound& axes) {
   const auto wrong = [&](const std::string& why) {
     fail(where, "`" + slot.name + "` is " + dims_text(given) + " but the contract says " +
@@ -86,7 +87,7 @@ bool dense(const ValueInfo& info) {
   return true;
 }
 
-// The axes inside the entries of every list, by the expression that counts them.
+// By the expression that counts the entries of a list: the axes of each entry.
 using Entries = std::map<std::string, std::vector<Bound>>;
 
 std::vector<Bound>& entries_of(const std::string& where, const Slot& slot, size_t given,
@@ -99,7 +100,7 @@ std::vector<Bound>& entries_of(const std::string& where, const Slot& slot, size_
   return all.try_emplace(slot.list, given, axes).first->second;
 }
 
-// The size that given tensors have for a slot that is an axis.
+// The size that the given tensors show for an init slot that is an axis; null: none.
 const Expr* size_of(const Slot& slot, const Bound& sizes) {
   const auto it = sizes.find(slot.axis);
   return slot.kind == SlotKind::integer && it != sizes.end() && it->second.is_constant()
@@ -215,7 +216,7 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
     fail(where, "`" + slot.name + "` is a tensor");
   };
 
-  // Lists come after all other fields: an axis that none of those binds may differ by entry.
+  // Lists come after all other fields: an axis that no other field binds may differ by entry.
   const auto check_lists = [&](const std::vector<std::vector<Value>>& fields, SectionId id,
                                Entries& entries) {
     for (const auto& slot : contract.section(id)) {

@@ -25,8 +25,9 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-// How a checkpoint's tensor is seen as a part of a weight: reshaped to `shape`, cut along `axis` to
-// [start, start + length), its axes put in `order` (axis i is the cut's axis order[i]).
+// A view of a checkpoint's tensor as a part of a weight. The tensor is reshaped to `shape`, then
+// cut along `axis` to [start, start + length). Then its axes are put in `order`: axis i is the
+// cut's axis order[i].
 struct PartView {
   std::vector<int64_t> shape;
   int axis = 0;
@@ -34,8 +35,8 @@ struct PartView {
   std::vector<int> order;
 };
 
-// A rank's part of a weight along one axis: the pieces one after the other, each `length` long from
-// `start` of the whole; what lies at `end` or beyond is zeros.
+// A rank's part of a weight along one axis: pieces, one after the other. A piece has `length`
+// indices of the whole from `start` on; indices from `end` on are zeros.
 struct WeightCut {
   struct Piece {
     int64_t start = 0, length = 0, end = 0;
@@ -44,10 +45,10 @@ struct WeightCut {
   std::vector<Piece> pieces;
 };
 
-// How a weight comes to be. `parts[s][c]` are checkpoint names: concatenated along axis 0 over c,
-// then stacked along a new first axis over s (experts) when there is more than one s or `stacked`
-// is set. One name of a concatenation may be empty: zeros, as many rows as the others leave (a bias
-// that only some of fused projections have).
+// The origin of a weight. `parts[s][c]` are checkpoint names. They are concatenated along axis 0
+// over c. Then they are stacked along a new first axis over s (experts) when there is more than one
+// s, or with `stacked`. One name of a concatenation may be empty: zeros, as many rows as the others
+// leave (a bias of only some fused projections).
 struct WeightSpec {
   std::string name;  // unique in the model: where it would stand in a checkpoint
   DType dtype = DType::f32;
@@ -61,12 +62,12 @@ struct WeightSpec {
   // gain, 1/sqrt(last axis).
   double mean = 0, stddev = 0;
   int64_t low = 0, high = 256;  // of whole numbers: uniform below `high`
-  // Applied to every element of what the checkpoint or the seed gives: -exp for an A_log.
+  // Applied to every element from the checkpoint or the seed: -exp for an A_log.
   double (*map)(double) = nullptr;
   // Tables that no checkpoint has (cos and sin): computed, in double, then rounded to dtype.
   std::function<std::vector<double>()> compute;
   bool in_checkpoint = false;  // computed only where there is no checkpoint
-  // All of the above says how the whole comes to be; this rank has a part of it.
+  // The members above describe the whole weight; this rank has a part of it.
   std::vector<WeightCut> cuts;  // of different axes
   std::vector<int64_t> local_shape() const;
 };
@@ -104,8 +105,8 @@ struct ValueInfo {
   Expr offset = 0;      // in elements
 };
 
-// One call of an op. `init` has every slot of the contract; values are by slot, invalid where
-// absent.
+// One call of an op. `init` has every slot of the contract. Tensors are by slot, invalid where they
+// are absent.
 struct Call {
   const Contract* contract = nullptr;
   std::string path;  // checkpoint path of the module, "model.layers.3.mlp.gate_up_proj"
@@ -116,7 +117,7 @@ struct Call {
   std::map<std::string, Expr> axes;                  // the contract's letters in this graph
 };
 
-// A point at which tensors are looked at: the sum of `values` just before call number `before`.
+// A point at which a run can read tensors: the sum of `values` just before call number `before`.
 struct Tap {
   std::string name;
   std::vector<Value> values;

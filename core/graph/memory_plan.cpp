@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Places the largest buffers first (memory_plan.hpp).
 #include "core/graph/memory_plan.hpp"
 
 #include <algorithm>
@@ -15,8 +16,8 @@ MemoryPlan plan_memory(const std::vector<Life>& lives) {
                    [&](size_t a, size_t b) { return lives[a].bytes > lives[b].bytes; });
   const auto rounded = [&](size_t i) { return (lives[i].bytes + 255) / 256 * 256; };
   for (const size_t i : order) {
-    // The ones already placed that live at the same time, by address: take the first gap that is
-    // wide enough.
+    // The placed buffers that live at the same time, by address. The first gap between them that is
+    // wide enough is taken.
     std::vector<size_t> busy;
     for (const size_t j : placed) {
       if (lives[j].first <= lives[i].last && lives[i].first <= lives[j].last) busy.push_back(j);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where temporaries lie in one arena: those whose lives do not overlap share addresses.
+// Places temporaries in one arena. Temporaries whose lives do not overlap share addresses.
 #pragma once
 #include <cstdint>
 #include <vector>

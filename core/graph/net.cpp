@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes, weights and states that a call leaves out.
+// Finds the sizes, weights and states that a call leaves out (net.hpp).
 #include "core/graph/net.hpp"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ constexpr double kSpread = 32;
 WeightSpec in_blocks(WeightSpec& weight, const Slot& slot, const Slot& scales,
                      const std::map<std::string, Expr>& sizes) {
   const auto& rows = slot.checkpoint->rows;
-  const int64_t block = sizes.at("NB").value();
+  const int64_t block = sizes.at("NB").value();  // rows, and columns, of a block
   for (size_t i = 0; i + 1 < rows.size(); ++i) {
     const int64_t part = rows[i].substitute(sizes).value();
     if (part % block == 0) continue;
@@ -105,8 +105,8 @@ std::string Net::checkpoint_name(std::string name) const {
   return name;
 }
 
-// Adds the arguments in common and finds the sizes of the whole. Its own arguments
-// count before those in common, and sizes of its tensors before sizes in common.
+// Adds the common arguments to the call's own, and finds the sizes of the whole model. The call's
+// own arguments count before common ones, and sizes of its tensors before common sizes.
 void Net::complete(const Contract& contract, Args& args, Bound& sizes) const {
   const auto bind = [&](const Slot& slot, const Expr& value) {
     sizes.insert_or_assign(slot.name, value);
@@ -212,7 +212,7 @@ void Net::add_weights(const Contract& contract, const std::string& path, const B
   }
 }
 
-// Outputs of a given dtype, and those whose dtype follows from no input: the model's.
+// Makes outputs of a given dtype. An output whose dtype follows from no input has the model's.
 void Net::add_outputs(const Contract& contract, const Bound& sizes, Args& args) {
   const auto make = [&](const Slot& slot, DType dtype) {
     Dims shape;
@@ -267,7 +267,8 @@ Outputs Net::operator()(const std::string& op, const std::string& path, Args arg
   add_outputs(contract, parts, args);
   const Expansion expansion = contract.level >= 3 ? find_expansion(op) : nullptr;
   if (!divided() || !expansion) return call(op, path, args);
-  // A layer as one call would have to know where the shares of the one before it are.
+  // A layer recorded as one call could not add up the shares of the layer before it. So its parts
+  // are recorded.
   const Outputs outputs = Builder::call(op, path, args);
   const Call layer = take_last();
   expansion(*this, region(layer));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A builder that knows contracts by more than their shapes: what models record with.
+// The builder of models. It reads laws of contracts, so a call may leave out weights, sizes and
+// states.
 //
 //   Value h = n("rms_norm", "model.norm", {{"x", x}, {"eps", eps}});
 //
 // A call finds its weights below its path by the names of the contract, and its sizes in the axes
-// of its tensors. States have names too; all else is among the arguments in common. On one of
+// of its tensors. States have names too. Other arguments may be common to all calls. On one of
 // several ranks, sizes and weights are this rank's part by the contract's laws. Layers are then
-// recorded as their parts, and collectives add the shares up.
+// recorded as their parts, and collectives add up the shares, which are the ranks' terms of a sum.
 #pragma once
 #include <optional>
 #include <set>
@@ -50,19 +51,19 @@ class Net : public Builder {
   const Parallel& parallel() const { return limits_.parallel; }
   bool divided() const { return parallel().ranks() > 1; }
 
-  // Records a call. Sizes are those of the whole model. `with` names optional weights, or groups of
-  // them, that this model has. Value{} says that it has not a usual one. The word of a dtype as the
-  // value of an output makes it of that dtype.
+  // Records a call. Sizes are the sizes of the whole model. `with` names optional weights, or
+  // groups of them, that this model has. Value{} as a usual weight says that the model lacks it.
+  // The word of a dtype as the value of an output gives the output this dtype.
   Outputs operator()(const std::string& op, const std::string& path, Args args,
                      const std::vector<std::string>& with = {});
-  // The product of x [T,C] and a weight below the path, whose rows ranks divide; all of it, [T,N].
+  // The whole product [T,N] of x [T,C] and a weight below the path; ranks divide the weight's rows.
   // `with` may name the bias.
   Value columns(const std::string& path, Value x, int64_t out_features, DType dtype,
                 const std::vector<std::string>& with = {});
   // The weight that a call would find for a field: for a model that records a block's parts itself.
   Value find(const std::string& op, const std::string& path, const std::string& field);
 
-  // Arguments of every call from now on that has fields of these names and is not given them.
+  // Arguments for all later calls that have fields of these names and do not give them.
   void common(const Args& args);
   // Another name of a module in checkpoints, anywhere in a path: {"self_attn.o_proj", "attn_out"}.
   // Names are replaced in the order of these calls; "" takes the module out of the path.
@@ -111,7 +112,7 @@ class Net : public Builder {
   Args common_;
   Names renamed_;
   std::vector<std::function<void(WeightSpec&)>> changes_;
-  std::set<int> shares_;          // buffers of which every rank has a share
+  std::set<int> shares_;          // buffers with this rank's term of a sum over ranks
   std::map<int, Value> instead_;  // values that stand for others, by their buffers
   std::map<int, Value> experts_;  // this rank's weights, by buffers that stand for all experts'
   std::vector<Tap> later_;        // taps of shares, which the next norm sums up

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a model, by the laws of contracts. Every rank has a share of a divided block's
-// output. The next norm adds the shares up: there ranks exchange, and there a provider fuses
-// (all_reduce_add_rms_norm). With `overlap` the shares of a long step are added up while they
-// are computed (linear_all_reduce).
+// Records one rank's part of a model, by the laws of contracts (ShardLaw). After a divided block
+// each rank has a share of the output: the value is the sum over all ranks. The next norm adds the
+// shares up. There the ranks exchange data, and there a provider fuses both
+// (all_reduce_add_rms_norm). With `overlap` the shares of a long step are added up while they are
+// computed (linear_all_reduce).
 #include <algorithm>
 
 #include "core/base/error.hpp"
@@ -66,6 +67,7 @@ void Net::cut(WeightSpec& spec, const Slot& slot, const Bound& sizes, const Laws
   }
   if (const auto own = laws.find(slot.name); own != laws.end()) {
     const bool added = own->second == ShardLaw::first && p.tp > 1 && p.rank > 0;
+    // Zeros alone, because only the first rank adds this weight.
     if (added) spec.cuts = {{0, {{0, spec.shape[0], 0}}}};
     return;
   }
@@ -115,7 +117,7 @@ Value Net::spread(const WeightSpec& spec) {
   return all;
 }
 
-// A call whose law is to give a sum gives a share where it has a part of a weight.
+// True if the call's output is a share: its law says `sum`, and it has a part of a weight.
 bool Net::gives_share(const Contract& contract, const Args& args) const {
   if (std::none_of(contract.shard.begin(), contract.shard.end(),
                    [](const auto& law) { return law.second == ShardLaw::sum; }))
@@ -147,7 +149,8 @@ Value Net::summed(const std::string& path, Value share) {
                        {{"comm", parallel().ranks()}, {"x", share}});
 }
 
-// A block as its parts, the last of which, the product that gives its output, is one with the sum.
+// Records a block as its parts. The last part, the product that gives its output, is one call with
+// the sum. Records nothing if the last part is no such product.
 std::optional<Outputs> Net::sum_while_computed(const std::string& op, const std::string& path,
                                                const Args& args) {
   const Expansion expansion = find_expansion(op);
@@ -268,7 +271,7 @@ void Net::tap(const std::string& name, std::vector<Value> values) {
   const bool shares =
       std::any_of(values.begin(), values.end(), [&](Value v) { return is_share(v); });
   if (shares)
-    later_.push_back({name, std::move(values), 0});
+    later_.push_back({name, std::move(values), /*before=*/0});
   else
     Builder::tap(name, std::move(values));
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds code for GPUs in a plugin's file by the headers of its fat binaries.
 #include "core/plugin/device_code.hpp"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ struct PartHead {
   uint32_t sm;
 };
 static_assert(sizeof(BinaryHead) == 16 && sizeof(PartHead) == 32);
-enum { kPtx = 1, kCubin = 2 };
+enum { kPtx = 1, kCubin = 2 };  // values of PartHead::kind
 
 struct Code {
   bool ptx;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for plugins. Files appear and vanish meanwhile (a linker writes, an agent deletes):
-// vanished files are skipped, and broken ones are reported, never fatal.
+// Searches folders for plugins. Files appear and vanish meanwhile (a linker writes, an agent
+// deletes): vanished files are skipped, and broken ones are reported, never fatal.
 #include <algorithm>
 #include <map>
 

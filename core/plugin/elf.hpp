@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shared object as data: headers, dynamic section and symbols, with bounds checks on every
-// offset. It uses pread: a linker may truncate and rewrite the file at any moment, and access to a
-// mapping would then raise SIGBUS in the judging process.
+// offset. It uses pread, because a linker may truncate and rewrite the file at any moment. Access
+// to a mapping would then raise SIGBUS in the judging process.
 #pragma once
 #include <elf.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instances and their children. A child's frames arrive in the layout of its caller's header. They
+// Calls the functions of an op: create, prepare, plan, forward. Instances may have children, which
+// are instances of other ops. A child's frames arrive in the layout of its caller's header. They
 // are converted to the host's layout and then to the layout of the child's plugin.
 #include "core/plugin/instance.hpp"
 
@@ -198,11 +199,11 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
                    device.type(),
                    device.id(),
                    device.cpu_threads(),
-                   0,
-                   nullptr,
-                   nullptr,
-                   nullptr,
-                   nullptr};
+                   /*reserved=*/0,
+                   /*log=*/nullptr,
+                   /*child=*/nullptr,
+                   /*child_plan=*/nullptr,
+                   /*child_forward=*/nullptr};
   host_->log = [](const fk_host* host, int32_t severity, const char* text) {
     static_cast<Instance*>(host->self)->services_.log(severity, text);
   };
@@ -224,10 +225,9 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   };
   host_->child_forward = [](fk_child* handle, const void* frame, const fk_ctx* parent) -> int32_t {
     auto* child = reinterpret_cast<Child*>(handle);
-    fk_ctx ctx{FK_END(fk_ctx, error),   parent->device_id,
-               parent->stream,          child->scratch->data(),
-               child->scratch->bytes(), child->plan_device.data(),
-               child->plan_bytes,       nullptr};
+    fk_ctx ctx{FK_END(fk_ctx, error),  parent->device_id,       parent->stream,
+               child->scratch->data(), child->scratch->bytes(), child->plan_device.data(),
+               child->plan_bytes,      /*error=*/nullptr};
     const int32_t status = child->instance->forward(child->forward_frame.of(frame), ctx);
     return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
   };
@@ -242,8 +242,12 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   }
   if (status != FK_OK) fail(where, "create: " + words(error_, status));
   if (services_.created) services_.created();
-  fk_memory memory{
-      FK_END(fk_memory, persistent_bytes), 0, nullptr, need.packed, nullptr, need.persistent};
+  fk_memory memory{FK_END(fk_memory, persistent_bytes),
+                   /*packed_ready=*/0,
+                   /*packed=*/nullptr,
+                   need.packed,
+                   /*persistent=*/nullptr,
+                   need.persistent};
   if (need.packed) {
     packed_ = services_.packed.get(device, packed_key(provider, frames.init, frames.weights),
                                    need.packed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lint of a plugin's ELF structure. Each rule prevents a failure that would be silent or fatal
-// after loading (docs/abi.md lists them).
+// Checks the ELF structure of a plugin before it is loaded. Each rule prevents a failure that would
+// be silent or fatal after loading. docs/abi.md lists the rules.
 #include <algorithm>
 #include <string_view>
 
@@ -16,7 +16,7 @@ namespace fk {
 
 namespace {
 
-// Forbidden for baselines too: each brings a runtime of its own into the process.
+// A baseline that needs one gets a warning, because each brings its own runtime into the process.
 constexpr std::string_view kForbiddenLibraries[] = {"libtorch", "libc10", "libpython"};
 
 // Exchanges between ranks go through the host's communicator, in every plugin: a private
@@ -30,7 +30,7 @@ constexpr std::string_view kWordsOfLibraries[] = {
     "CUDNN_LOGINFO_DBG",  "CUDNN_NVTX_LEVEL",  "CUSPARSE_NVTX_LEVEL", "CUSOLVERDN_NVTX_LEVEL",
 };
 
-// Compares the plain name only: a path could lead anywhere.
+// True if the library's name begins with a word of the list. A name with a folder never matches.
 template <size_t N>
 bool among(const std::string& library, const std::string_view (&list)[N]) {
   if (library.find('/') != std::string::npos) return false;
@@ -38,7 +38,7 @@ bool among(const std::string& library, const std::string_view (&list)[N]) {
                      [&](std::string_view prefix) { return library.starts_with(prefix); });
 }
 
-// "3 weak symbols, `a` first"
+// For example "3 weak symbols (`a`)".
 std::string count_text(const std::vector<std::string>& names, const std::string& what) {
   return std::to_string(names.size()) + " " + what + (names.size() == 1 ? " symbol" : " symbols") +
          " (`" + excerpt(names[0]) + "`)";
@@ -58,23 +58,23 @@ void lint_exports(const Elf& elf, std::vector<Finding>& out) {
       others.push_back(symbol.name);
   }
   if (!entry) {
-    out.push_back(
-        {true, "entry_symbol", std::string("does not export the function ") + FK_PLUGIN_SYMBOL});
+    out.push_back({/*fatal=*/true, "entry_symbol",
+                   std::string("does not export the function ") + FK_PLUGIN_SYMBOL});
   }
   if (!unique.empty()) {
-    out.push_back({true, "unique_export",
+    out.push_back({/*fatal=*/true, "unique_export",
                    "exports " + count_text(unique, "UNIQUE") +
                        ", shared with every other plugin; compile with -fno-gnu-unique "
                        "-fvisibility=hidden"});
   }
   if (!weak.empty()) {
-    out.push_back({true, "weak_export",
+    out.push_back({/*fatal=*/true, "weak_export",
                    "exports " + count_text(weak, "weak") +
                        ", which another library can replace; compile with "
                        "-fvisibility-inlines-hidden and link with fk/plugin.map"});
   }
   if (!others.empty()) {
-    out.push_back({true, "one_symbol",
+    out.push_back({/*fatal=*/true, "one_symbol",
                    "exports " + count_text(others, "more") + " besides " + FK_PLUGIN_SYMBOL +
                        "; link with fk/plugin.map as version script"});
   }
@@ -84,24 +84,25 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   for (const int64_t tag : {int64_t{DT_NEEDED}, int64_t{DT_AUXILIARY}, int64_t{DT_FILTER}}) {
     for (const auto& library : elf.entry_texts(tag)) {
       if (among(library, kCommunicators)) {
-        out.push_back({true, "needed",
+        out.push_back({/*fatal=*/true, "needed",
                        "needs `" + excerpt(library) +
                            "`; ranks exchange through the host's communicator (fk_comm)"});
       } else if (trust == Trust::candidate && !may_link(library)) {
-        out.push_back({true, "needed",
+        out.push_back({/*fatal=*/true, "needed",
                        "needs `" + excerpt(library) +
                            "`; a candidate links libc, libm, libstdc++, libgcc_s, "
                            "libgomp and libcudart only"});
       } else if (trust == Trust::baseline && among(library, kForbiddenLibraries)) {
-        out.push_back({false, "needed",
+        out.push_back({/*fatal=*/false, "needed",
                        "needs `" + excerpt(library) + "`, which brings a runtime of its own"});
       }
     }
   }
 }
 
-// Statically linked library code, and kernels cut out of a library, need no library file.
-// Deliberate hiding is not found here; LaunchFacts also checks the names of kernels that run.
+// Searches a candidate's file for names from vendor libraries: statically linked code and copied
+// kernels need no library file. Deliberate hiding is not found here; LaunchFacts also checks the
+// names of kernels that run.
 void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   constexpr uint64_t kPart = 4 << 20, kOverlap = 64;  // longer than any searched word
   if (trust != Trust::candidate) return;
@@ -110,12 +111,12 @@ void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
     const std::string_view text(reinterpret_cast<const char*>(part.data()), part.size());
     for (const std::string_view word : kWordsOfLibraries) {
       if (text.find(word) == text.npos) continue;
-      out.push_back({true, "embedded",
+      out.push_back({/*fatal=*/true, "embedded",
                      "has `" + std::string(word) + "`: a vendor library is linked statically"});
       return;
     }
     if (const auto name = kernel_of_library(text); !name.empty()) {
-      out.push_back({true, "embedded",
+      out.push_back({/*fatal=*/true, "embedded",
                      "has `" + std::string(name) + "`: it contains a kernel of a vendor library"});
       return;
     }
@@ -126,12 +127,13 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   const bool strict = trust == Trust::candidate;
   const uint64_t flags = elf.entry(DT_FLAGS), flags_1 = elf.entry(DT_FLAGS_1);
   if (flags & DF_STATIC_TLS) {
-    out.push_back({true, "static_tls",
+    out.push_back({/*fatal=*/true, "static_tls",
                    "uses static thread-local storage, which is scarce in a process; compile with "
                    "-ftls-model=global-dynamic"});
   }
   if (elf.has(DT_TEXTREL) || (flags & DF_TEXTREL))
-    out.push_back({true, "text_relocation", "has relocations in its code; compile with -fPIC"});
+    out.push_back(
+        {/*fatal=*/true, "text_relocation", "has relocations in its code; compile with -fPIC"});
   for (const int64_t tag : {int64_t{DT_RPATH}, int64_t{DT_RUNPATH}}) {
     for (const auto& path : elf.entry_texts(tag)) {
       out.push_back({strict, "search_path",
@@ -160,7 +162,7 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   // The compiler adds one entry; each source file with static constructors adds one more.
   const uint64_t constructors = elf.entry(DT_INIT_ARRAYSZ) / 8;
   if (constructors > 1) {
-    out.push_back({false, "constructors",
+    out.push_back({/*fatal=*/false, "constructors",
                    "runs " + std::to_string(constructors - 1) +
                        (constructors == 2 ? " static constructor" : " static constructors") +
                        " at load, before the host calls any function"});
@@ -185,7 +187,7 @@ std::vector<Finding> lint(const std::filesystem::path& file, Trust trust) {
     lint_flags(elf, trust, out);
     lint_embedded(elf, trust, out);
   } catch (const Error& error) {
-    out.push_back({true, "structure", error.what_text()});
+    out.push_back({/*fatal=*/true, "structure", error.what_text()});
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fk notes of a plugin file. The input is untrusted: sizes and texts are checked before use.
+// Reads the fk notes of a plugin's file: its name, its ops, and the hashes of their contracts. The
+// input is untrusted: sizes and texts are checked before use.
 #include "core/plugin/notes.hpp"
 
 #include <cctype>
@@ -72,7 +73,8 @@ bool is_name(const std::string& text) {
   return !text.empty() && text[0] != '.';
 }
 
-// Copies the description behind a note header into the struct that has header and description.
+// Copies a note's description into the struct that has header and description. The header has 16
+// bytes: an Elf64_Nhdr and the owner.
 template <class T>
 T whole(const Elf& elf, const RawNote& raw, const char* what) {
   T note{};

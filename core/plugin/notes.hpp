@@ -15,8 +15,8 @@ namespace fk {
 struct OpNote {
   std::string op;
   uint32_t revision = 0;
-  std::array<uint32_t, kSections> slots{};
-  std::array<uint64_t, kSections> hash{};
+  std::array<uint32_t, kSections> slots{};  // number of slots, by section
+  std::array<uint64_t, kSections> hash{};   // over all slots of a section
 };
 
 struct PluginNote {
@@ -36,11 +36,11 @@ PluginNote read_notes(const std::filesystem::path& file);
 // passes here, and is matched in full after loading.
 std::string note_mismatch(const OpNote& note, const Catalog& catalog);
 
-// The origin of a plugin decides its allowed libraries: a baseline may use any but a few, a
-// candidate only libc's, libstdc++ and the CUDA runtime.
+// The origin of a plugin decides its allowed libraries. A baseline may use any but a few. A
+// candidate may use only libc's libraries, libstdc++, libgcc, libgomp and the CUDA runtime.
 enum class Trust { baseline, candidate };
 struct Finding {
-  bool fatal;
+  bool fatal;  // true: the plugin is refused
   std::string rule, text;
 };
 // Rules: one exported symbol, no UNIQUE or weak exports, no static TLS, only allowed NEEDED

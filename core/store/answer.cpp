@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Answers a question from the store, or asks the judge and completes its verdict (answer.hpp).
 #include "core/store/answer.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Calls SQLite, and throws DatabaseError for each failure (database.hpp).
 #if defined(FK_SQLITE)
 #include "core/store/database.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes the key of a verdict: everything that can change the verdict, as named hashes. The store
+// returns an earlier verdict only for an equal key.
 #include "core/store/key.hpp"
 
 #include <algorithm>
@@ -107,13 +109,14 @@ VerdictKey key_of(const Question& question, Store& store) {
   key.add("thorough", policy.thorough ? "yes" : "no");
   key.add("sandbox", policy.sandbox ? "yes" : "no");
   if (!policy.captured.empty()) {
-    // The index names the content of every tensor.
+    // capture.json has the hash of every tensor, so its own hash covers all of them.
     key.add("captured", policy.captured);
     key.add("captured index", sha256_file(std::filesystem::path(policy.captured) / "capture.json"));
   }
   if (!policy.routing.empty()) key.add("routing", policy.routing);
   if (!policy.variants.empty()) key.add("variants", Json(policy.variants).dump());
   if (!policy.dtypes.empty()) key.add("dtypes", Json(policy.dtypes).dump());
+  // `also`: further inputs, named by the caller.
   for (const auto& [name, value] : question.also) key.add("also " + name, value);
   return key;
 }

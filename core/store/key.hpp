@@ -36,9 +36,9 @@ struct Question {
   std::vector<std::pair<std::string, std::string>> also;
 };
 
-// The parts: the candidate's file, the contracts of its ops (with their cases), every baseline and
-// its ranking, device and driver, this program's build, and the policy. Error when the candidate
-// cannot be read. A file that is no plugin has a key too.
+// The parts are the candidate's file, the contracts of its ops with their cases, and every baseline
+// with its ranking. Device, driver, this program's build and the policy are parts too. Error when
+// the candidate cannot be read. A file that is no plugin has a key too.
 VerdictKey key_of(const Question& question, Store& store);
 
 }  // namespace fk

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes and checks receipts. The canonical text (key.hpp) of a receipt without its signature is
+// signed.
 #include "core/store/receipt.hpp"
 
 #include "core/base/error.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compares two verdicts case by case, and decides which differences matter (replay.hpp).
 #include "core/store/replay.hpp"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ std::string number(double value) {
   return text;
 }
 
-// Two intervals overlap. An interval much wider than the new one counts by its middle only, because
-// an interval that holds everything would overlap with any other.
+// True if the two intervals overlap. A much wider old interval is narrowed to the new width around
+// its middle, because an interval that holds everything would overlap with any other.
 bool overlap(Ratio was, const Ratio& now) {
   constexpr double kLeast = 1.1;
   if (was.speed == Speed::faster || was.speed == Speed::slower) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Signs and verifies with OpenSSL, and keeps the private key in a file (signer.hpp). Without
+// OpenSSL every function says so.
 #include "core/store/signer.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The store in SQLite. A fault of the database never fails a question: guarded() notes it, and
+// replaces a damaged file. Without SQLite the store is unusable.
 #include "core/store/store.hpp"
 
 #include <fcntl.h>
@@ -33,6 +35,7 @@ constexpr const char* kFile = "verdicts.sqlite";
 constexpr int kVersion = 1;           // version of the tables
 constexpr int kPatienceMs = 2000;     // wait for other writers, which take a few ms
 constexpr int64_t kKeptMax = 20'000;  // limit of verdicts, and of files; older ones are deleted
+// younger files may still change unseen: their hashes are not kept
 constexpr int64_t kSettledNs = 2'000'000'000;
 
 constexpr const char* kTables = R"(

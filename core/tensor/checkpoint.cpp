@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folders of safetensors files in the Hub's layout.
+// Opens folders of safetensors files in the Hub's layout.
 
 #include <fmt/format.h>
 

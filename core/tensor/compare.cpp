@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of a comparison; pattern.cpp puts the wrong elements into words.
+// Measures the differences of two tensors; pattern.cpp puts the wrong elements into words.
 
 #include "core/tensor/compare.hpp"
 
@@ -16,8 +16,8 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kBlock = 4096;
-constexpr int64_t kSampleMax = int64_t{1} << 22;
+constexpr int64_t kBlock = 4096;                  // elements that are read at a time
+constexpr int64_t kSampleMax = int64_t{1} << 22;  // elements in the sample for the 99th percentile
 
 // Delivers a view as doubles, block by block. Strided views are packed once.
 class Reader {

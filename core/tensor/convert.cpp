@@ -33,6 +33,7 @@ struct Format {
   uint32_t nan;
   int sign_shift;
 };
+// In the order of the members of Format.
 constexpr Format kF16 = {10, 15, 0x7BFF, 0x7C00, 0x7E00, 15};
 constexpr Format kBf16 = {7, 127, 0x7F7F, 0x7F80, 0x7FC0, 15};
 constexpr Format kF8e4m3 = {3, 7, 0x7E, 0x7E, 0x7F, 7};

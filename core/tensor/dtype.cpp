@@ -31,7 +31,8 @@ constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
 template <class T>
 constexpr double kMin = static_cast<double>(std::numeric_limits<T>::lowest());
 
-// The order is that of the enumeration; a check follows below.
+// The rows have the order of the enumeration; a check follows below. The columns are the members of
+// Facts.
 constexpr std::array<Facts, kDTypeCount> kFacts = {{
     {DType::f32, "f32", "F32", Kind::real, 32, {2, 32}, 0x1p-23, kMax<float>, kMin<float>},
     {DType::f64, "f64", "F64", Kind::real, 64, {2, 64}, 0x1p-52, kMax<double>, kMin<double>},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element types: names in every spelling of checkpoints and frameworks, DLPack codes, and
-// conversions that are exact to the last bit, because verdicts rest on them.
+// conversions. Verdicts rest on the conversions, so they are exact to the last bit.
 
 #pragma once
 

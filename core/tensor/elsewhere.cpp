@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Right values at wrong positions, caused by a wrong index, stride or order; and values that one
-// factor or term for each row or column explains.
+// Explains wrong elements. Right values may be at wrong positions, because of a wrong index, stride
+// or order. Or each row or column may have one wrong factor or term.
 
 #include <fmt/format.h>
 
@@ -136,12 +136,14 @@ Pattern explained(const TensorView& got, const TensorView& want, double limit) {
   if (n < kFewest || n > kMost || want.shape.empty()) return {};
   const Places places(got, want, limit);
   if (const std::string where = places.elsewhere(); !where.empty()) return {where, kElsewhereNext};
-  if (places.by_line(false, false))
+  if (places.by_line(/*rows=*/false, /*factor=*/false))
     return {"each column has a different constant error", kOffsetNext};
-  if (places.by_line(false, true))
+  if (places.by_line(/*rows=*/false, /*factor=*/true))
     return {"each column is wrong by a different factor", kFactorNext};
-  if (places.by_line(true, false)) return {"each row has a different constant error", kOffsetNext};
-  if (places.by_line(true, true)) return {"each row is wrong by a different factor", kFactorNext};
+  if (places.by_line(/*rows=*/true, /*factor=*/false))
+    return {"each row has a different constant error", kOffsetNext};
+  if (places.by_line(/*rows=*/true, /*factor=*/true))
+    return {"each row is wrong by a different factor", kFactorNext};
   return {};
 }
 

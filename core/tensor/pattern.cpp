@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns counts per row and column into words.
+// Turns the counts of wrong elements per row and column into a sentence and advice.
 
 #include "core/tensor/pattern.hpp"
 

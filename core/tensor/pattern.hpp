@@ -23,8 +23,8 @@ extern const char *const kFormulaNext, *const kElsewhereNext, *const kFactorNext
                                                                   *const kOffsetNext;
 
 /// Explains `got` by values of `want` at other positions ("every element holds what belongs 1
-/// further on"), or by one factor or term for each row or column. Empty if neither holds, or if the
-/// number of elements is too small or too large. `limit`: as below.
+/// further on"). Or one factor or term for each row or column explains it. Empty if neither holds,
+/// or if the number of elements is too small or too large. `limit`: as below.
 Pattern explained(const TensorView& got, const TensorView& want, double limit);
 
 /// Rows are all leading axes flattened, columns the last axis.

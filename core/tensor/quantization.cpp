@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the `quantization_config` of each known method, and refuses everything that the host does
+// not compute.
 #include "core/tensor/quantization.hpp"
 
 #include <algorithm>
@@ -13,7 +15,7 @@ namespace {
 
 constexpr int64_t kBlockMax = 1 << 20;
 
-// An unknown key may change what the numbers mean.
+// An unknown key may change the meaning of the numbers.
 void only(const Config& config, const std::vector<std::string>& known) {
   for (const auto& key : config.keys())
     if (!contains(known, key))

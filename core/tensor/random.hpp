@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random contents by position. Element i of a stream depends only on the seed and on i: Philox
-// 4x32-10 with counter i / 4, the seed as key, lane i % 4. So any rank can make any slice on any
-// number of threads, with equal results. Multiplications and additions are not fused, so the values
-// do not depend on the compiler or the instruction set either.
+// Random contents by position. Element i of a stream depends only on the seed and on i. It is lane
+// i % 4 of Philox 4x32-10 with the counter i / 4 and the seed as key. So any rank can make any
+// slice on any number of threads, with equal results. Multiplications and additions are not fused,
+// so the values do not depend on the compiler or the instruction set either.
 
 #pragma once
 

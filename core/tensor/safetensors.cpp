@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reader and the writer of one file; folders of shards are in checkpoint.cpp.
+// Reads and writes one file; folders of shards are in checkpoint.cpp.
 
 #include "core/tensor/safetensors.hpp"
 

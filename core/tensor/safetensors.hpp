@@ -73,9 +73,9 @@ void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// A model's weights: a folder with model.safetensors.index.json and its shards, or with
-/// model.safetensors, or with exactly one *.safetensors (diffusers); or the path of one such file.
-/// All shards are mapped on opening. Movable.
+/// A model's weights. They are a folder with model.safetensors.index.json and its shards, or with
+/// model.safetensors, or with exactly one *.safetensors (diffusers). Or they are one such file. All
+/// shards are mapped on opening. Movable.
 class Checkpoint {
  public:
   /// Error names the missing shard, the entry of weight_map that its shard lacks, or the folder

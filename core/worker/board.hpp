@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory of one worker: a board with its current position, and two rings. The controller
-// reads the position only after a crash or a hang, as a hint.
+// The shared memory of one worker: a board, on which it writes its present work, and two rings
+// (ring.hpp). The controller reads this work only after a crash or a hang, as a hint.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,7 +16,7 @@ inline constexpr uint64_t kRequestRingBytes = uint64_t{1} << 20;
 inline constexpr uint64_t kResultRingBytes = uint64_t{1} << 22;
 
 struct Board {
-  // Index of the running node, per phase in the model's order; -1 outside.
+  // By phase of the model: index of the node of the graph that runs now; -1: none runs.
   alignas(64) volatile int32_t nodes[kPhasesMax];
   char stage[256];  // "loading mine.so"; may be unterminated: read with a bound
   char crash[256];  // "SIGSEGV at 0x10 in mine.so+0x1139 (forward)", written by a signal handler

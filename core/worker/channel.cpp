@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sends and receives control messages (channel.hpp). Every system call is non-blocking; poll()
+// waits.
 #include "core/worker/channel.hpp"
 
 #include <poll.h>
@@ -21,8 +23,10 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kFdsMax = 128;  // enough for the buffers of all ranks
+// most descriptors in one message: enough for the buffers of all ranks
+constexpr size_t kFdsMax = 128;
 
+// Seconds in the unit of poll(): whole milliseconds, rounded up.
 int poll_ms(double seconds) {
   return static_cast<int>(std::clamp(std::ceil(seconds * 1e3), 0.0, 1e9));
 }
@@ -41,6 +45,7 @@ bool await_sign(const std::atomic<uint64_t>& sign, uint64_t number, bool spins) 
   constexpr useconds_t kNapUs = 20;
   const double nap_from = now_seconds() + (spins ? kSpinSeconds : 0);
   for (;;) {
+    // Board::sign is twice the number of a task, plus 1 if the task is to go on.
     const uint64_t last = sign.load(std::memory_order_acquire);
     if (last / 2 >= number) return last % 2 == 1;
     if (now_seconds() > nap_from) ::usleep(kNapUs);
@@ -114,6 +119,7 @@ bool Channel::send(const Json& message, const std::vector<int>& fds, double time
   return true;
 }
 
+// Appends everything that has arrived to buffer_ and fds_, up to one message of the largest size.
 void Channel::read_more() {
   std::array<char, 65536> data;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kFdsMax * sizeof(int))> control{};

@@ -50,13 +50,13 @@ class Channel {
 // Polls for `seconds` without sleeping: a wake-up takes longer than many answers. Calls `meanwhile`
 // between polls.
 void spin(std::span<pollfd> entries, double seconds, const std::function<void()>& meanwhile = {});
-// Waits for the sign of this number or a later one (board.hpp) and returns whether the task is to
-// go on. `spins`: cores are idle, so it polls and sees the sign within a microsecond.
+// Waits for the sign of this task's number or a later one (Board::sign). Returns true if the task
+// is to go on. `spins`: cores are idle, so it polls and sees the sign within a microsecond.
 bool await_sign(const std::atomic<uint64_t>& sign, uint64_t number, bool spins);
 // Polls one descriptor for these events; false at the end of the time.
 bool wait_for(int fd, short events, double timeout_s);
-// Polls one descriptor for reading; false at the end of the time. The first `spin_s` are without
-// sleep.
+// Polls one descriptor for reading; false at the end of the time. It spends the first `spin_s`
+// seconds without sleep.
 bool wait_readable(int fd, double timeout_s, double spin_s = 0);
 
 // The process at the other end of a local socket; nothing if it belongs to another user.

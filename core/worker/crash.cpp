@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers call backtrace() and dladdr(), which are not async-signal-safe. Both are warmed up
-// in advance. If they hang, the controller's watchdog ends the process.
+// Signal handlers that describe a crash (crash.hpp). They call backtrace() and dladdr(), which are
+// not async-signal-safe. Both are called once in advance, so that they load nothing later. If they
+// hang, the controller's watchdog ends the process.
 #include "core/worker/crash.hpp"
 
 #include <cxxabi.h>
@@ -32,13 +33,15 @@ constexpr int kBySeccomp = 1;  // SYS_SECCOMP, missing in some headers
 constexpr std::array<int, 8> kSignals = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                                          SIGABRT, SIGTRAP, SIGSYS, SIGXFSZ};
 
+// Memory which a fault may hit, with its name for the report. The array is a ring: a new name
+// replaces the oldest one.
 struct NamedMemory {
   uintptr_t begin = 0, end = 0;
   const char* words = nullptr;  // kPastEnd or kInInput
   char what[40] = "";
 };
 std::array<NamedMemory, 4096> named_memory;
-size_t memory_named = 0;
+size_t memory_named = 0;  // names added so far
 constexpr uintptr_t kPage = 4096;
 
 // The newest name for the address, or null; addresses are reused.
@@ -130,8 +133,9 @@ void report(const char* what) {
   dladdr(reinterpret_cast<void*>(&report), &self);
   char line[512], place[256] = "";
   write_text(line, std::snprintf(line, sizeof line, "%s%s\n", kCrashReport, what));
+  // Frames 0 and 1 are report() and the handler.
   for (int i = 2; i < count; ++i) {
-    // The host's frames below the plugin's are left out.
+    // Stops at the host's frames below the plugin's.
     Dl_info info{};
     if (place[0] && dladdr(frames[static_cast<size_t>(i)], &info) &&
         info.dli_fbase == self.dli_fbase)
@@ -159,7 +163,8 @@ void describe_fault(int number, const siginfo_t* info, const void* context, char
   if (number == SIGABRT) {
     if (const int all = threads_most()) std::snprintf(text, size, "%s%d", kThreadsMost, all);
   } else if (number == SIGXFSZ ? info->si_code < 0 : info->si_code <= 0) {
-    // The kernel reports this limit as if the process had sent the signal.
+    // A code of 0 or less means that a process sent the signal. The kernel itself reports SIGXFSZ
+    // with the code 0.
     std::snprintf(text, size, "%s", kSelfSent);
   } else if (number == SIGSEGV && info->si_code == kByKernel) {
     std::snprintf(text, size, "%s", kNoAddress);

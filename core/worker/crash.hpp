@@ -16,23 +16,23 @@ namespace fk {
 void install_crash_handlers(Board& board);
 // Call it again after loading code, so that this exit handler runs before plugins' handlers.
 void watch_exit();
-// On the board, before a call that a sealed worker's filter forbids: "it called execve in
-// mine.so+0x1139".
+// Beginning of the text on the board after a call that a sealed worker's filter forbids: "it called
+// execve in mine.so+0x1139".
 inline constexpr const char* kItCalled = "it called ";
-// On the board, when the controller asks for the place before it kills the process, by a SIGABRT
-// from outside: "stopped in mine.so+0x1139".
+// Beginning of the text when the controller asks for the place before it kills the process, with a
+// SIGABRT from outside: "stopped in mine.so+0x1139".
 inline constexpr const char* kStopped = "stopped";
 // The beginning of the handlers' report in the process's output.
 inline constexpr const char* kCrashReport = "fk-host runner: ";
-// A fault in this inaccessible page is reported with `kPastEnd` and `what`. The last few thousand
-// pages are remembered.
+// name_page() gives an inaccessible page a name: a fault in it is reported with `kPastEnd` and
+// `what`. The last few thousand names are remembered.
 inline constexpr const char* kPastEnd = ", past the end of ";
 void name_page(const void* page, const std::string& what);
-// The same for a write to read-only memory of `bytes` from `begin` on.
+// name_input() does the same for writes to `bytes` bytes of read-only memory.
 inline constexpr const char* kInInput = ", a write to the input ";
 void name_input(const void* begin, int64_t bytes, const std::string& what);
-// For faults near null, at a garbage pointer and near the stack pointer, and for abort() when no
-// further thread can start.
+// Texts after a signal's name: a fault near null, at a garbage pointer, or near the stack pointer.
+// Then a signal from the process itself, and an abort() when no further thread can start.
 inline constexpr const char* kNull = ", of a null pointer";
 inline constexpr const char* kNoAddress = " at an invalid (non-canonical) address";
 inline constexpr const char* kStackEnd = ", its stack is used up,";

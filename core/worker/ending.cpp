@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns the status of waitpid() and the crash handlers' note (crash.hpp) into a sentence with the
+// next step. One table describes signals, another describes details of the note.
 #include "core/worker/ending.hpp"
 
 #include <signal.h>
@@ -87,6 +89,7 @@ constexpr std::array kDetails = {
 Ending of_signal(int number, const std::string& note, const std::string& printed) {
   const std::string name = signal_name(number);
   const auto known = std::find_if(kEndings.begin(), kEndings.end(),
+                                  // told: the note describes this signal, not an earlier event.
                                   [&](const SignalInfo& s) { return s.number == number; });
   const bool told = starts_with(note + " ", name + " ") || starts_with(note, name + ",");
   Ending out{"crashed", (told ? note : name), kPlace};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes how a process that ran a candidate ended: the signal, the limit of the sandbox, and the
+// Describes how a process with a candidate ended: the signal, the limit of the sandbox, and the
 // author's next step.
 #pragma once
 #include <cstdint>
@@ -10,13 +10,14 @@ namespace fk {
 
 struct SignalInfo {
   int number;
-  const char* kind;   // of a RunnerFailure
+  const char* kind;   // as in RunnerFailure
   const char* means;  // in a plugin; empty: the process has reported more itself
   const char* next;   // one sentence: the next step
 };
 // Signals that end a process and have a description; others are reported by name only.
 std::span<const SignalInfo> signals_told();
 
+// `kind` as in RunnerFailure; `text`: the fault; `next`: the author's next step, one sentence.
 struct Ending {
   std::string kind, text, next;
 };

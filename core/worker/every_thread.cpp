@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a function in every other thread of this process, through a signal to each thread. The
+// sandbox needs it for rights which the kernel keeps for each thread (landlock.cpp).
 #include "core/worker/every_thread.hpp"
 
 #include <signal.h>
@@ -26,10 +28,11 @@ struct KernelAction {
   uint64_t mask;
 };
 
-// The C library's signal for cancelling threads. pthread_sigmask() never blocks it; a driver's
-// threads block all others. The host cancels no threads.
+// glibc's signal for the cancellation of threads. Threads of drivers block all other signals, but
+// pthread_sigmask() cannot block this one. The host cancels no thread, so the signal is free.
 constexpr int kSignal = 32;
 
+// The function to run, and the last thread which ran it with success or without.
 bool (*current)() = nullptr;
 std::atomic<int> done_by{0}, failed_by{0};
 
@@ -42,8 +45,8 @@ long change_action(int number, const KernelAction* action, KernelAction* old) {
   return ::syscall(SYS_rt_sigaction, number, action, old, sizeof action->mask);
 }
 
-// Installs the handler. The C library refuses this signal, but provides the restorer for the return
-// from a handler.
+// Installs the handler. sigaction() refuses kSignal, so the handler is installed for SIGRTMAX
+// first. The kernel's entry for it has glibc's restorer, and is copied to kSignal.
 bool install(KernelAction& old) {
   struct sigaction wanted {
   }, before{};
@@ -93,6 +96,7 @@ int in_every_other_thread(bool (*action)()) {
       missing += ask(tid) ? 0 : 1;
     }
   }
+  // If a thread is missing, the handler stays: its late signal would end the process.
   if (installed && missing == 0) change_action(kSignal, &old, nullptr);
   return missing;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For attributes of a process that each of its threads has separately.
+// Runs a function in every thread, for attributes of a process that each thread has separately.
 #pragma once
 
 namespace fk {

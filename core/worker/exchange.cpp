@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The worker's end of its two rings (ring.hpp): it reads requests and writes results. Where a ring
+// is empty or full, it sleeps until the controller moves, or ends with it.
 #include "core/worker/exchange.hpp"
 
 #include <poll.h>
@@ -14,7 +16,7 @@ RingExchange::RingExchange(Board& board, void* shared, RingEvents requests, Ring
                            int control_fd)
     : board_(board),
       requests_(RingReader(board.requests, request_data(shared), kRequestRingBytes, requests),
-                UINT64_MAX),
+                UINT64_MAX),  // no limit: the controller is trusted
       results_(board.results, result_data(shared), kResultRingBytes, results),
       request_events_(requests),
       result_events_(results),
@@ -28,6 +30,7 @@ void RingExchange::end() {
   }
 }
 
+// Waits for the ring's event. Ends the process if the controller has closed its socket.
 void RingExchange::sleep(int event) {
   std::array<pollfd, 2> entries{pollfd{event, POLLIN, 0}, pollfd{control_fd_, POLLRDHUP, 0}};
   ::poll(entries.data(), entries.size(), -1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange for a model's drive() in a worker: requests and results through the rings.
+// The exchange for a model's drive() in a worker: requests come from a ring, and results go to
+// another.
 #pragma once
 #include "core/exec/model.hpp"
 #include "core/worker/board.hpp"

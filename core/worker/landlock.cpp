@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures and numbers are written out, because headers of older systems lack features that their
-// kernels may have.
+// Gives up access to files and the network with Landlock's system calls. Structures and numbers are
+// written out, because headers of older systems lack features that their kernels may have.
 #include "core/worker/landlock.hpp"
 
 #include <fcntl.h>
@@ -20,10 +20,11 @@ namespace fk {
 
 namespace {
 
-// Equal on all supported architectures.
+// Numbers of the system calls, equal on all supported architectures.
 constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
 constexpr unsigned kVersion = 1, kPathBeneath = 1;
 
+// The kernel's landlock_ruleset_attr and landlock_path_beneath_attr. Each field is a set of rights.
 struct RulesetAttributes {
   uint64_t files = 0, network = 0, scopes = 0;
 };
@@ -32,6 +33,7 @@ struct __attribute__((packed)) PathRule {
   int32_t parent = -1;
 };
 
+// The lowest `count` bits.
 constexpr uint64_t bits(int count) { return (uint64_t{1} << count) - 1; }
 constexpr uint64_t kExecute = 1U << 0, kWriteFile = 1U << 1, kReadFile = 1U << 2,
                    kReadFolder = 1U << 3, kTruncate = 1U << 14, kDeviceIoctl = 1U << 15;
@@ -39,12 +41,14 @@ constexpr uint64_t kExecute = 1U << 0, kWriteFile = 1U << 1, kReadFile = 1U << 2
 // The rights known to a version of the interface.
 RulesetAttributes handled(int abi) {
   RulesetAttributes all;
+  // ABI 2 adds moves between folders, 3 truncation, 5 ioctl on devices.
   all.files = bits(abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13);
   if (abi >= 4) all.network = bits(2);  // binding and connecting TCP
   if (abi >= 6) all.scopes = bits(2);   // abstract sockets, signals
   return all;
 }
 
+// The argument of restrict_this_thread(), which runs in a signal handler.
 int rules_to_take = -1;
 
 bool restrict_this_thread() {

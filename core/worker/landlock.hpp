@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landlock without its library: access to files, sockets and other processes.
+// Landlock is a feature of the Linux kernel: a process gives up its own access to files, TCP and
+// other processes. This class calls the kernel without Landlock's library.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,12 +11,12 @@ namespace fk {
 
 class Landlock {
  public:
-  // Rules, not yet in force. Only these paths can be opened: `read` for reading, `devices` also for
-  // writing and ioctl. No file can be executed, made, renamed or removed. ABI 4 and later also
-  // forbid TCP, ABI 6 and later signals to other processes. Paths are looked up now, with the
-  // present rights; missing paths are left out.
-  // For programs that make files (compilers): files below `programs` can also be executed, and
-  // everything except execution is allowed below `made`.
+  // Makes the rules; enforce() puts them into force. Only these paths can be opened: `read` for
+  // reading, `devices` also for writing and ioctl. No file can be executed, made, renamed or
+  // removed. ABI 4 and later also forbid TCP, ABI 6 and later signals to other processes. Paths are
+  // looked up now, with the present rights; missing paths are left out.
+  // Two lists serve programs that make files (compilers). Files below `programs` can also be
+  // executed, and everything except execution is allowed below `made`.
   Landlock(const std::vector<std::filesystem::path>& read,
            const std::vector<std::filesystem::path>& devices,
            const std::vector<std::filesystem::path>& programs = {},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first rank of a machine and its places meet at an abstract socket, named after user, job and
-// machine.
+// Finds this process's rank in a launcher's variables, and connects the processes of one machine.
+// The first rank listens at an abstract Unix socket, whose name has the user, the job and the
+// machine. The other ranks connect to it (launch.hpp).
 #include "core/worker/launch.hpp"
 
 #include <poll.h>
@@ -29,10 +30,11 @@ namespace fk {
 
 namespace {
 
-constexpr double kAnswerS = 30;
+constexpr double kAnswerS = 30;  // for each answer of a process
 
+// Names of a launcher's environment variables; null: it has no such variable.
 struct Words {
-  const char *by, *rank, *size;
+  const char *by, *rank, *size;  // by: the launcher's name in messages
   std::vector<const char*> job;  // the job's name is made of all of these
   const char *node, *local_rank, *local_size;
   // If `node` is a number: the local sizes of all machines ("2(x3),1"), and the number of machines.
@@ -42,7 +44,8 @@ struct Words {
 // The most specific launcher first: a launcher that imitates another one sets its variables too.
 const std::vector<Words>& launchers() {
   static const std::vector<Words> all = {
-      // The node's name would not tell two daemons of one machine apart; their folders do.
+      // PMIX_SERVER_TMPDIR stands for the machine: two daemons on one machine have the same node
+      // name.
       {"mpirun",
        "OMPI_COMM_WORLD_RANK",
        "OMPI_COMM_WORLD_SIZE",
@@ -50,25 +53,26 @@ const std::vector<Words>& launchers() {
        "PMIX_SERVER_TMPDIR",
        "OMPI_COMM_WORLD_LOCAL_RANK",
        "OMPI_COMM_WORLD_LOCAL_SIZE",
-       nullptr,
-       nullptr},
+       /*tasks=*/nullptr,
+       /*nodes=*/nullptr},
       {"mpirun",
        "PMI_RANK",
        "PMI_SIZE",
        {"PMI_ID"},
-       nullptr,
+       /*node=*/nullptr,
        "MPI_LOCALRANKID",
        "MPI_LOCALNRANKS",
-       nullptr,
-       nullptr},
-      // Outside of a step (in a batch script) there is one process, for any number of tasks.
+       /*tasks=*/nullptr,
+       /*nodes=*/nullptr},
+      // The step's variables count: a batch script outside of a step is one process, for any number
+      // of tasks.
       {"srun",
        "SLURM_PROCID",
        "SLURM_STEP_NUM_TASKS",
        {"SLURM_JOB_ID", "SLURM_STEP_ID"},
        "SLURM_NODEID",
        "SLURM_LOCALID",
-       nullptr,
+       /*local_size=*/nullptr,
        "SLURM_STEP_TASKS_PER_NODE",
        "SLURM_STEP_NUM_NODES"}};
   return all;
@@ -83,7 +87,7 @@ int number(const char* name, const char* text, int low, int high) {
   return static_cast<int>(value);
 }
 
-// The entry of machine `node` in "2(x3),1".
+// Number of tasks on machine `node`, counted from 0, by a text like "2(x3),1".
 int tasks_of(const char* name, const std::string& text, int node, int most) {
   for (const std::string& part : split(text, ',')) {
     const size_t times = part.find("(x");
@@ -97,8 +101,8 @@ int tasks_of(const char* name, const std::string& text, int node, int most) {
   fail(name, "`" + excerpt(text) + "` does not have this machine");
 }
 
-// Finds the number of ranks on this machine, and this one's index. A launcher without variables for
-// machines has one machine.
+// Finds the number of ranks on this machine, and the index of this rank among them. Without
+// variables for machines there is one machine.
 void find_machine(Launch& launch, const Words& words,
                   const std::function<const char*(const char*)>& value_of) {
   const auto value = [&](const char* name) { return name ? value_of(name) : nullptr; };
@@ -146,6 +150,7 @@ std::optional<Json> next(Channel& channel, double patience_s) {
   }
 }
 
+// In the first rank of a machine: its handles of the other ranks there, by rank.
 std::map<int, std::unique_ptr<LaunchAgent>>& agents() {
   static std::map<int, std::unique_ptr<LaunchAgent>> all;
   return all;
@@ -263,6 +268,7 @@ int connect_to_first(const Launch& launch, double patience_s) {
   }
 }
 
+// In another rank: starts workers when the first rank asks for one, and reports their ends.
 class RankPlace {
  public:
   explicit RankPlace(int fd) : channel_(fd, true) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists the executable files in a process by /proc/PID/maps. foreign_code() finds a file which
+// neither the host nor a permitted library has brought.
 #include "core/worker/mapped_code.hpp"
 
 #include <algorithm>
@@ -25,6 +27,7 @@ MappedCode mapped_code(pid_t pid) {
 
 namespace {
 
+// Paths end with a slash in folder_of(), and have none in name_of().
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executable file mappings of another process, from the kernel.
+// Executable file mappings of a process, as the kernel lists them. They show code that a candidate
+// has loaded.
 #pragma once
 #include <sys/types.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages to a worker process, with their answers. An answer comes as {"result": ...}, a
-// failure as {"error": ...}, and news before the answer as {"progress": ...}. The process is not
-// trusted once it has loaded a candidate: its answers are read with kForeignMessage.
+// The messages from the controller to a worker process, with their answers. An answer comes as
+// {"result": ...}, a failure as {"error": ...}, and news before the answer as {"progress": ...}.
+// The process is not trusted once it has loaded a candidate: its answers are read with
+// kForeignMessage.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,23 +29,24 @@ namespace messages {
 inline constexpr const char* kResult = "result";
 inline constexpr const char* kError = "error";
 inline constexpr const char* kProgress = "progress";
-// A drive has ended, whoever waits for it; the value is Drive::run.
+// Sent at the end of a drive, without a question; the value is Drive::run.
 inline constexpr const char* kDriven = "driven";
 
-// Why there is no answer.
+// The reason why there is no answer.
 struct WorkerError {
   std::string kind, where, text;
   double waited_s = 0;  // of a lost device: seconds that the process waited for it
   FK_FIELDS(kind, where, text, waited_s)
 };
 
-// The first one. Five descriptors come with it: shared memory, and two events for each ring.
+// The first message. Five descriptors come with it: the shared memory (board.hpp), and two events
+// for each ring.
 struct Hello {
   static constexpr const char* kName = "hello";
   using Answer = Nothing;
   int64_t private_bytes_max = 0;  // 0: no limit
-  bool own_user = false;          // it takes a user of its own at once
-  double spin_s = 0;              // it waits so long for a message without sleeping
+  bool own_user = false;          // it becomes a user without other processes at once
+  double spin_s = 0;              // seconds of polling for a message before it sleeps
   FK_FIELDS(private_bytes_max, own_user, spin_s)
 };
 
@@ -58,6 +60,7 @@ struct Join {
   FK_FIELDS(seat, patience_s)
 };
 
+// Loads plugins; the process seals itself before it loads a candidate.
 struct Load {
   struct File {
     std::string path;
@@ -71,7 +74,7 @@ struct Load {
   std::vector<File> plugins;
   bool sandbox = true;
   std::string device;
-  std::vector<std::string> read;  // files and folders that it reads after it was sealed
+  std::vector<std::string> read;  // files and folders that it still reads when it is sealed
   FK_FIELDS(plugins, sandbox, device, read)
 };
 
@@ -81,13 +84,15 @@ struct Sealed {
   FK_FIELDS(sealed)
 };
 
+// `states` is the memory of a session's caches; another process may share it (spec.hpp).
 struct Opened {
   SessionInfo session;
   int64_t states_bytes = 0;  // the descriptor comes with the answer; 0: there are none
   FK_FIELDS(session, states_bytes)
 };
 
-// The weights come with it, and another worker's states where there are some.
+// Opens a session. The descriptor of the weights comes with the message, and that of another
+// worker's states where there are some.
 struct Open {
   static constexpr const char* kName = "open";
   using Answer = Opened;
@@ -95,10 +100,11 @@ struct Open {
   SessionSpec spec;
   int64_t weights_bytes = 0;
   bool weights_on_device = false;
-  int64_t states_bytes = 0;  // 0: its own
+  int64_t states_bytes = 0;  // 0: the session makes its own
   FK_FIELDS(name, spec, weights_bytes, weights_on_device, states_bytes)
 };
 
+// The weights that Keep has made; their descriptor comes with the answer.
 struct Kept {
   int64_t bytes = 0;
   bool on_device = true;
@@ -116,7 +122,7 @@ struct Keep {
   FK_FIELDS(spec, seed, checkpoint, local_rank)
 };
 
-// News of a keep.
+// News of a Keep: bytes made so far.
 struct BytesDone {
   int64_t done = 0, total = 0;
   FK_FIELDS(done, total)
@@ -126,6 +132,7 @@ struct Checksum : Nothing {
   static constexpr const char* kName = "checksum";
   using Answer = uint64_t;
 };
+// Sets the states of the session to zero.
 struct Clear : Nothing {
   static constexpr const char* kName = "clear";
   using Answer = Nothing;
@@ -135,6 +142,8 @@ struct CloseSession : Nothing {
   using Answer = Nothing;
 };
 
+// Begins a drive: the session's engine runs the requests of the ring, until the controller closes
+// them. With `taps` it also returns intermediate tensors.
 struct Drive {
   static constexpr const char* kName = "drive";
   using Answer = int64_t;  // the same number
@@ -143,8 +152,8 @@ struct Drive {
   FK_FIELDS(taps, run)
 };
 
-// The inputs of the session's nodes go into the file that comes with it, from now on. Without a
-// file it names the workload that follows.
+// Records the inputs of the session's nodes from now on, into the file that comes with the message.
+// Without a file, the message names the workload that follows.
 struct Record {
   static constexpr const char* kName = "record";
   using Answer = Nothing;
@@ -157,13 +166,13 @@ struct Recorded : Nothing {
   using Answer = Json;  // CaseRecorder::result()
 };
 
-// Work of a task (task.hpp).
+// Runs a task, which is a named piece of work (task.hpp).
 struct Perform {
   static constexpr const char* kName = "task";
   using Answer = Json;  // the task's own
   std::string name;
   Json arguments;
-  uint64_t number = 0;  // of the controller's tasks, for its signs
+  uint64_t number = 0;  // the task's number, for Board::sign and Board::done
   FK_FIELDS(name, arguments, number)
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Walks the kernel's list of this process's mappings. mincore() tells which pages are resident.
 #include "core/worker/own_memory.hpp"
 
 #include <fcntl.h>
@@ -16,7 +17,7 @@ namespace fk {
 
 namespace {
 
-int list_of_memory = -1;
+int list_of_memory = -1;  // /proc/self/maps, opened before the sandbox closes its path
 constexpr uintptr_t kMappedPage = 4096;
 
 // The kernel's list of mappings: "7f00-7f10 rw-p 00000000 08:01 1234   /usr/lib/libm.so".
@@ -59,18 +60,19 @@ int access_of(const MappedRange& m) {
          (m.access[2] == 'x' ? PROT_EXEC : 0);
 }
 
+// True if code of this process may have left data in the range.
 bool may_hold(const MappedRange& m, std::string_view own_file) {
-  // Larger ranges are only reserved, as by sanitizers. Inaccessible ones surround guarded buffers
-  // (64 MiB on either side) and take long to query. On most processors, write-only and execute-only
-  // memory is readable too.
+  // Ranges above kMost are only reserved, as by sanitizers. Inaccessible ranges of kMostHidden and
+  // more surround guarded buffers, and take long to query. On most processors, write-only and
+  // execute-only memory is readable too.
   constexpr uintptr_t kMost = uintptr_t{1} << 36, kMostHidden = uintptr_t{64} << 20;
   if (m.end - m.begin >= (m.access.starts_with("---") ? kMostHidden : kMost)) return false;
-  if (m.path.starts_with("[v")) return false;  // the kernel's own
+  if (m.path.starts_with("[v")) return false;  // [vdso] and the like belong to the kernel
   const bool file = m.path.starts_with("/") && !m.path.starts_with("/memfd:");
   return !file || m.file == own_file || m.access[1] == 'w';
 }
 
-// Visits the resident parts of [begin, end) outside of `but`.
+// Visits the resident parts of the range, outside of `but`. Makes hidden pages readable meanwhile.
 void visit_resident(const MappedRange& m, std::span<const std::span<const std::byte>> but,
                     const std::function<void(std::span<const std::byte>)>& visit) {
   constexpr uintptr_t kAtOnce = 4096 * kMappedPage;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All readable memory in which code of this process may have left data, so that it can be evicted
-// from caches.
+// Visits all readable memory in which code of this process may have left data. The caller evicts it
+// from caches before a measurement.
 #pragma once
 #include <cstddef>
 #include <functional>

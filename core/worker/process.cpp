@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Starts this program again as a child (posix_spawn), and stops, continues and observes the child
+// through signals and /proc.
 #include "core/worker/process.hpp"
 
 #include <fcntl.h>
@@ -34,7 +36,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kLogHalfBytes = 32 << 10;
+constexpr size_t kLogHalfBytes = 32 << 10;  // kept of the output's beginning, and of its end
 
 // The file actions and attributes of one spawn.
 struct SpawnSetup {
@@ -88,7 +90,7 @@ std::vector<char*> environment_of_libraries() {
 
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
                   int control_fd, int log_fd, Environment environment) {
-  // dup2 onto the same number would keep close-on-exec, so sources are above the targets.
+  // dup2 onto the same number would keep close-on-exec, so the sources get numbers from 10 on.
   const int log = ::fcntl(log_fd, F_DUPFD_CLOEXEC, 10);
   const int control = ::fcntl(control_fd, F_DUPFD_CLOEXEC, 10);
   std::vector<std::string> words{"fk-host"};
@@ -132,7 +134,7 @@ ChildProcess::ChildProcess(const std::string& executable, const std::vector<std:
 ChildProcess::~ChildProcess() {
   kill();
   if (agent_) {
-    wait(10);
+    wait(/*timeout_s=*/10);
   } else if (!status_) {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -152,13 +154,14 @@ void ChildProcess::kill() {
 
 namespace {
 
-// A thread may need one more time slice to stop.
+// A thread may need one more time slice to stop, so less work than this counts as none.
 constexpr int64_t kStoppingNs = 50'000;
-// A virtual machine may pause a thread in the middle of stopping, but not each time.
+// A virtual machine may pause a thread in the middle of stopping, but not each time. thaw() reports
+// a process with kOften such stops, if they are a share of 1/kShare or more.
 constexpr int kOften = 5, kShare = 4;
 
 // The kernel delivers a process's signal to one thread, which stops the others. If this thread
-// waits in an uninterruptible call, the others would go on.
+// waits in an uninterruptible call, the others would go on. So each thread gets the signal.
 constexpr double kPromptS = 50e-6;  // time in which a normal process stops
 void stop_each_thread(pid_t pid) {
   std::error_code code;
@@ -178,8 +181,8 @@ std::optional<int64_t> worked_ns(pid_t pid) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// True: the child has stopped; false: it has ended; nothing: neither yet. The kernel reports the
-// stop when the last thread has stopped. The report stays available, as does an end.
+// True: the child has stopped; false: it has ended; nothing: it still stops. The kernel reports the
+// stop when the last thread has stopped. WNOWAIT leaves the report for a later call.
 std::optional<bool> has_stopped(pid_t pid) {
   siginfo_t info{};
   const int what = WSTOPPED | WEXITED | WNOWAIT | WNOHANG;
@@ -188,7 +191,7 @@ std::optional<bool> has_stopped(pid_t pid) {
   return info.si_pid == pid ? std::optional(info.si_code == CLD_STOPPED) : std::nullopt;
 }
 
-// The same for another process's child, from the states of its threads: the kernel reports stops
+// Does the same for another process's child, by the states of its threads: the kernel reports stops
 // only to the parent.
 std::optional<bool> stands_still(pid_t pid) {
   std::error_code code;
@@ -301,7 +304,7 @@ int ChildProcess::threads() const {
   return status_ ? 0 : count;
 }
 
-// A number in a process's status, by a scanf format for its line; nothing when it cannot be read.
+// A number in /proc/PID/status, by a scanf format for its line; nothing when it cannot be read.
 static std::optional<uint64_t> status_number(pid_t pid, const char* format) {
   std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
   if (!file) return std::nullopt;

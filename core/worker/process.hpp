@@ -13,9 +13,9 @@ namespace fk {
 
 class LaunchAgent;
 
-// Starts `executable arguments...` in its own process group, without input, with these descriptors
-// as 3, and 1 and 2, and no others. The caller keeps the descriptors. Error when it fails. It gets
-// the environment variables that libraries read, or all variables.
+// Starts `executable arguments...` in its own process group, without input. `control_fd` becomes
+// its descriptor 3, `log_fd` its 1 and 2, and it has no others. The caller keeps both. Error when
+// it fails. The child gets the environment variables that libraries read, or all variables.
 enum class Environment { of_libraries, all };
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
                   int control_fd, int log_fd, Environment environment = Environment::of_libraries);

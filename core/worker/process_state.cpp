@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the state of the process (process_state.hpp) from the kernel and compares it.
 #include "core/worker/process_state.hpp"
 
 #include <malloc.h>
@@ -55,7 +56,7 @@ ProcessState ProcessState::now() {
   s.directory_ = std::filesystem::current_path(error).string();
   for (char** entry = environ; entry && *entry; ++entry) s.environment_.emplace_back(*entry);
   std::sort(s.environment_.begin(), s.environment_.end());
-  // The descriptor that lists the folder is closed when its link is read.
+  // The descriptor that lists this folder is closed by the time its link is read.
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
     if (const std::string to = link_text(entry.path()); !to.empty())
       s.files_[std::atoi(entry.path().filename().c_str())] = to;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The first rank takes a request from its ring and tells the other ranks in the meeting: none, one,
+// or the end. The other ranks then take the same request from their own rings.
 #include "core/worker/rank_exchange.hpp"
 
 #include "core/base/error.hpp"

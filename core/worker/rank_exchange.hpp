@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange of one of several ranks. All ranks' engines must take the same requests at the same
-// step, but requests arrive at different times: the first rank decides, and the others follow. The
-// first rank reports logits and tensors. All ranks report tokens, so that they can be compared.
+// The exchange of one of several ranks: its engine takes requests and reports results here. All
+// ranks must take the same requests at the same step, but requests arrive at different times. So
+// the first rank decides, and the others follow. The first rank reports logits and tensors. All
+// ranks report tokens, so that the controller can compare them.
 #pragma once
 #include "core/comm/meeting.hpp"
 #include "core/exec/model.hpp"

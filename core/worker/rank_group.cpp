@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Every operation runs in one thread for each rank. After each one, look_for_failures() finds the
+// rank at fault among those that report something, and ends all ranks.
 #include "core/worker/rank_group.hpp"
 
 #include <poll.h>
@@ -18,8 +20,8 @@ namespace fk {
 
 namespace {
 
-constexpr double kSlice = 0.02;  // between two checks of the other ranks
-// Other ranks, which may wait on their devices for an ended rank, must report within this time.
+constexpr double kSlice = 0.02;  // seconds between two checks of the other ranks
+// Time in which other ranks must report, because their devices may wait for an ended rank.
 constexpr double kOthersSpeakS = 1;
 
 // A rank that reports a missing or failed rank is not at fault itself.
@@ -36,6 +38,8 @@ std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
+// Makes a copy of the ranks' block on every other machine, and a mirror which keeps all copies
+// equal.
 void RankGroup::make_far_blocks(int size) {
   if (size == 1) return;
   std::vector<BlockMirror::Peer> peers;
@@ -88,6 +92,7 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
     ranks_.push_back(std::make_unique<RemoteRunner>(own, *machine, r, (*far)->id));
   }
   if (!look_for_failures() || size == 1) return;
+  // The device must give up before the meeting does: its report names the missing rank.
   const double patience = std::min(kPatienceS, 0.4 * options.patience_s);
   device_wait_s_ = 0.9 * std::min(kDeviceWaitS, patience);
   std::vector<std::vector<int>> sockets(static_cast<size_t>(size));
@@ -130,6 +135,7 @@ bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
 
 // The first rank with a fault of its own; without one, the first rank that reports a failure.
 int RankGroup::at_fault() const {
+  // Order of blame: first the ranks at fault, and among these the earliest report.
   const auto later = [](const RunnerFailure& f) { return std::pair(!is_own_fault(f), f.time_s); };
   int first = -1;
   for (int r = 0; r < size(); ++r) {
@@ -155,7 +161,8 @@ int RankGroup::missed_by(int rank) const {
   return -1;
 }
 
-// Ranks may wait on their devices for a hung rank as long as its patience lasts, and longer.
+// Text about other ranks that were silent about as long. Ranks may wait on their devices for a hung
+// rank as long as its patience lasts, and longer.
 std::string RankGroup::silent_too(int rank) const {
   constexpr double kNearly = 0.8;
   std::string text;
@@ -194,8 +201,8 @@ bool RankGroup::look_for_failures() {
   return false;
 }
 
-// In a drive: if a rank waited in vain for another on its device, so did all others except the
-// missing one.
+// In a drive: if a rank waited in vain for another on its device, all ranks did so except the
+// missing one. Gives the other ranks time to report it.
 void RankGroup::hear_who_waits() {
   const int rank = failed() ? -1 : at_fault();
   if (rank < 0 || missed_by(rank) < 0) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's handle of all ranks' workers: every operation of a Runner, done by all ranks.
-// With one rank it is a plain Runner. When a rank fails, all are ended, and the failure names the
+// The controller's handle of all ranks' workers: every operation of a `Runner`, done by all ranks.
+// With one rank it is a plain `Runner`. When a rank fails, all are ended, and the failure names the
 // rank at fault. Ranks may be on other machines (remote/), except for work that is timed together
 // or recorded.
 #pragma once
@@ -35,14 +35,15 @@ class RankGroup {
   const RunnerFailure& failure() const { return *failure_; }
 
   std::optional<Loaded> load(const std::vector<PluginFile>& plugins);
-  // The spec is for all ranks. `weights` has one entry per rank; so has `states`, unless empty.
+  // As RankRunner's, for all ranks. The spec is the same for all ranks. `weights` has one entry per
+  // rank; `states` too, unless it is empty.
   std::optional<SessionInfo> open(const SessionSpec& spec,
                                   const std::vector<WeightsHandle>& weights,
                                   const std::vector<StatesHandle>& states = {});
-  std::vector<StatesHandle> states() const;  // as in Runner, by rank
+  std::vector<StatesHandle> states() const;  // the sessions' states, by rank
   bool clear();
   bool close_session();
-  // As in Runner, with one file per rank; recorded() returns the results by rank.
+  // As in `Runner`, with one file per rank; recorded() returns the results by rank.
   bool record(const RecordOptions& options, const std::vector<int>& files,
               const std::string& workload);
   std::optional<std::vector<Json>> recorded();
@@ -68,7 +69,7 @@ class RankGroup {
       const std::function<void()>& done = {}) {
     return understand_all<Question>(ask_all(Question::kName, to_fields(question), fds, done));
   }
-  // As in Runner, for all ranks: thaw() begins when the last rank is stopped.
+  // As in `Runner`, for all ranks. thaw() may begin once the last rank is stopped.
   bool freeze();
   void thaw();
   // Processor time of all processes together, and number of their threads.
@@ -83,14 +84,14 @@ class RankGroup {
     return answer;
   }
 
-  // A drive, as in Runner. Events come from the first rank; the tokens of other ranks are compared
-  // with its tokens.
+  // A drive, as in `Runner`. Events come from the first rank; the tokens of other ranks are
+  // compared with its tokens.
   bool begin(bool taps);
   void submit(const Request& request);
   void close_requests();
   std::optional<RunnerEvent> wait(double timeout_s);
   void condemn(const std::string& kind, const std::string& text);
-  // As in Runner.
+  // As in `Runner`.
   void dismiss() {
     for (auto& rank : ranks_) rank->dismiss();
   }
@@ -109,6 +110,7 @@ class RankGroup {
   void set_open_patience(double seconds);
 
  private:
+  // A token that a rank reported: request, number after the prompt, and the token itself.
   struct Token {
     uint64_t id;
     int64_t index, token;
@@ -149,9 +151,11 @@ class RankGroup {
   // Reports the failed rank to the others at once, because they would wait for it.
   void tell_others(int rank);
   int at_fault() const;  // -1: no rank
-  // The rank at fault if this one lost its device while waiting for it; -1: this rank itself.
+  // The rank at fault if this rank lost its device while it waited for the other; -1: this rank
+  // itself.
   int missed_by(int rank) const;
-  double silence(int rank) const;  // of a failed rank, before its failure
+  // seconds since the rank's last sign of life, counted up to its failure
+  double silence(int rank) const;
   std::string silent_too(int rank) const;
   void hear_who_waits();
   // Waits for any of `ranks`; calls `done` while these ranks report done.
@@ -168,7 +172,7 @@ class RankGroup {
   double device_wait_s_ = 0;                // a rank lost its device after this wait for another
   std::vector<std::vector<Token>> tokens_;  // of this drive, by rank
   std::vector<size_t> compared_;            // number of compared tokens, by rank
-  std::vector<bool> driven_;
+  std::vector<bool> driven_;                // by rank: true once its drive has ended
 };
 
 }  // namespace fk

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's handle of one rank's worker: a Runner of this machine, or a worker of another
+// The controller's handle of one rank's worker. It is a `Runner` on this machine, or a RemoteRunner
+// for a worker of another machine (remote/remote_runner.hpp).
+// The controller's handle of one rank's worker: a `Runner` of this machine, or a worker of another
 // machine (remote/remote_runner.hpp).
 #pragma once
 #include <functional>
@@ -14,10 +16,11 @@
 namespace fk {
 
 struct RunnerFailure {
-  // refused: an error with a text (loading, opening); op_failed: an op returned an error; threw;
-  // crashed: a signal; exited; hang; memory; protocol: invalid records; environment: the machine
-  // refused the host a resource, such as a process; forbidden: an action that a sealed worker may
-  // not take; lost: an error on its device, which is unusable from then on; stopped: another rank
+  // refused: an error with a text (loading, opening). op_failed: an op returned an error. threw: an
+  // op threw an exception. crashed: a signal. exited: it called exit(). hang: it did not answer in
+  // time. memory: it used up its memory. protocol: invalid records. environment: the machine
+  // refused the host a resource, such as a process. forbidden: an action that a sealed worker may
+  // not take. lost: an error on its device, which is unusable from then on. stopped: another rank
   // had failed.
   std::string kind;
   std::string where;      // "paged_attention (model.layers.0.self_attn.attn)" or a stage, or ""
@@ -51,14 +54,16 @@ class RankRunner {
   RankRunner(const RankRunner&) = delete;
   RankRunner& operator=(const RankRunner&) = delete;
 
-  // ---- in sequence; each returns false or nothing when the worker has failed ----
+  // ---- one call at a time; each returns false or nothing when the worker has failed ----
   using OnProgress = std::function<void(const Json&)>;
   // Loads baselines first, each group in its order. After a candidate no more can be loaded.
   virtual std::optional<Loaded> load(const std::vector<PluginFile>& plugins) = 0;
-  // `states`: of another worker, whose session has the same states; null: its own.
+  // Opens a session. `states`: the caches of another worker's session, which has the same ones;
+  // null: the session makes its own.
   virtual std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights,
                                           const StatesHandle* states) = 0;
-  // States of the last opened session, if its spec shares them. The worker keeps the descriptor.
+  // States (caches) of the last opened session, if its spec shares them. The worker keeps the
+  // descriptor.
   virtual const StatesHandle& states() const = 0;
   // Gives it a seat among the ranks that share the block (shared_comm.hpp). Call it before open()
   // or task(). `sockets`: one to each other rank, in their order (peers.hpp), or empty. The caller
@@ -68,18 +73,19 @@ class RankRunner {
   virtual bool clear() = 0;  // states to zero, between independent drives
   // Destroys the session and its instances; this is the last run of plugin code.
   virtual bool close_session() = 0;
-  // `fds` are sent along; the caller keeps them.
+  // Runs a task (task.hpp) and returns its answer. `fds` are sent along; the caller keeps them.
   virtual std::optional<Json> task(const std::string& name, const Json& arguments,
                                    const OnProgress& progress, const std::vector<int>& fds) = 0;
   // freeze() stops all threads of the process, thaw() continues them. Requests to a stopped worker
-  // wait. False when the worker has ended. A worker that cannot be stopped, or works while stopped,
-  // is ended.
+  // wait. freeze() returns false when the worker has ended. A worker is ended if it cannot be
+  // stopped, or works while it is stopped.
   virtual bool freeze() = 0;
   virtual void thaw() = 0;
   // Begins a freeze() without waiting; freeze() must follow.
   virtual void begin_freeze() = 0;
 
-  // ---- a drive: begin, submit, close_requests, events until `driven` ----
+  // ---- a drive: begin(), submit() for each request, close_requests(), then wait() until `driven`
+  // ----
   virtual bool begin(bool taps) = 0;
   virtual void submit(const Request& request) = 0;  // any time until close_requests
   virtual void close_requests() = 0;
@@ -106,7 +112,8 @@ class RankRunner {
   virtual int64_t held_bytes() = 0;  // private memory, as the kernel counts it
 
  protected:
-  // A message of the process as a struct. A malformed one ends the process. Nothing gives nothing.
+  // Reads a message of the process as a struct. A malformed message ends the process. Without a
+  // message there is no answer.
   template <class Answer>
   std::optional<Answer> understand(const std::optional<Json>& said, const char* question,
                                    const Reading& how = kForeignMessage) {

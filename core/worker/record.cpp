@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Codes requests and results as records (record.hpp). A record's payload has fixed structs and
+// counted arrays in the machine's byte order, because both ends are on one machine.
 #include "core/worker/record.hpp"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace {
 
 constexpr size_t kTextBytesMax = 4096;
 constexpr size_t kNameBytesMax = 256;
-constexpr size_t kRankMax = 8;
+constexpr size_t kRankMax = 8;  // dimensions of a tensor
 
 template <class T>
 void put(std::vector<std::byte>& out, const T* values, size_t count) {
@@ -62,6 +64,7 @@ NamedTensor take_tensor(Cursor& cursor) {
   return tensor;
 }
 
+// The fixed part of a request's payload; the last four fields count the entries that follow.
 struct RequestHead {
   int64_t new_tokens, first_logits;
   float temperature, top_p;

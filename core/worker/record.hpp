@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Records: messages in the rings (ring.hpp), each with a fixed header and a payload. Decoding
+// checks every length, because a worker's records are untrusted.
 // Records of the rings: a fixed header and a payload. Decoding checks every length, because a
 // worker's records are untrusted.
 #pragma once
@@ -15,7 +17,7 @@ namespace fk {
 enum class RecordKind : uint32_t {
   request = 1,  // controller to worker
   close,        // no more requests
-  token,        // worker to controller; index, value = token, flag 1 = last
+  token,        // worker to controller; index, value = token, flags: 1 for the last token
   logits,       // index = position, payload = floats
   tensor,       // payload = name, shape, floats
   failed,       // payload = text

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Positions count all bytes ever written or read, so their lowest bits are the place in the ring. A
+// side announces its sleep and then looks once more, so no wake-up is lost.
 #include "core/worker/ring.hpp"
 
 #include <unistd.h>

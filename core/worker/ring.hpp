@@ -31,7 +31,8 @@ class RingWriter {
   RingWriter(RingControl& control, std::byte* data, uint64_t capacity, RingEvents events);
   // Writes as many bytes as fit now, and returns their number. Wakes the reader.
   size_t write_some(const void* bytes, size_t count);
-  // Announces a sleep on events.space: false if there is room after all.
+  // Call it before a sleep on events.space, so that the reader wakes this side. False: there is
+  // room after all.
   bool sleep();
 
  private:
@@ -48,7 +49,8 @@ class RingReader {
   size_t available() const;
   // Copies at most `count` bytes, and returns their number. Wakes the writer.
   size_t read_some(void* bytes, size_t count);
-  // Announces a sleep on events.data: false if there is data after all.
+  // Call it before a sleep on events.data, so that the writer wakes this side. False: there is data
+  // after all.
   bool sleep();
 
  private:

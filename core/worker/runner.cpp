@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Starts a worker and asks it questions. Every way in which it can fail becomes a RunnerFailure:
+// bury() keeps the first one and kills the process. Requests about sessions are in
+// runner_session.cpp.
 #include "core/worker/runner.hpp"
 
 #include <fcntl.h>
@@ -60,7 +63,7 @@ Runner::Runner(Options options) : options_(std::move(options)) {
   try {
     start();
   } catch (const Error& e) {
-    failure_ = RunnerFailure{"environment", "", e.what(), ""};
+    failure_ = RunnerFailure{"environment", /*where=*/"", e.what(), /*log=*/""};
   }
 }
 
@@ -128,7 +131,7 @@ bool Runner::say(const Json& message, const std::vector<int>& fds, double patien
 }
 
 std::optional<Json> Runner::hear(double patience_s, const OnProgress& progress) {
-  // Signs of life without an answer are also limited.
+  // Signs of life without an answer are limited to this many times the patience.
   constexpr double kLives = 60;
   const double end = asked_s_ + kLives * patience_s;
   try {
@@ -185,7 +188,8 @@ bool Runner::handle(const Json& message) {
   } catch (const Error&) {
     error = {"protocol", "", "a malformed error"};
   }
-  // Accepted only if this process has an address limit too: a candidate may report anything.
+  // The kind `environment` counts only if this process has an address limit too: a candidate may
+  // report anything.
   const bool hosts = error.kind == "environment" && address_limit();
   const bool known = std::find(kErrors.begin(), kErrors.end(), error.kind) != kErrors.end();
   bury(hosts || known ? error.kind : "protocol", error.text);
@@ -246,7 +250,7 @@ bool Runner::tell(const std::string& name, const Json& arguments, const std::vec
   return say(message_json(perform(name, arguments)), fds, options_.patience_s);
 }
 
-// It was silent because it waited for this sign.
+// Restarts the clocks of patience too: the worker was silent because it waited for this sign.
 void Runner::sign(bool go_on) {
   if (board_) board_->sign.store(2 * tasks_ + (go_on ? 1 : 0), std::memory_order_release);
   life_s_ = asked_s_ = now_seconds();
@@ -273,6 +277,7 @@ void Runner::thaw() {
   bury("protocol", "worked while it was stopped: another process continued it");
 }
 
+// Waits at most `seconds` for a message, output, results, or room in a full ring of requests.
 void Runner::sleep(double seconds) {
   std::array<pollfd, 4> entries{
       pollfd{channel_->fd(), POLLIN, 0}, pollfd{child_->log_fd(), POLLIN, 0},
@@ -339,9 +344,9 @@ bool Runner::check_alive(double patience_s) {
   return true;
 }
 
-// " in mine.so+0x1139": the place of its first thread, from the crash handler; the stack is in its
-// output. The words are the process's own, as after a crash. Empty if it does not answer soon: it
-// may block the signal, or hang in the handler.
+// " in mine.so+0x1139": the place of the hung worker's first thread. A signal asks its crash
+// handler, which also prints the stack. The words are the process's own, as after a crash. Empty if
+// it does not answer soon: it may block the signal, or hang in the handler.
 std::string Runner::place_of_hang() {
   constexpr double kSoon = 0.2;
   if (!child_ || !board_ || !asks_place_) return "";
@@ -377,12 +382,14 @@ void Runner::condemn(const std::string& kind, const std::string& text) {
 
 bool Runner::wait_for_end(double seconds) { return !child_ || child_->wait(seconds).has_value(); }
 
+// Keeps the first failure, with the worker's place and output, and kills the process.
 void Runner::bury(const std::string& kind, const std::string& text) {
   if (failed()) return;
-  RunnerFailure failure{kind, "", text, ""};
+  RunnerFailure failure{kind, /*where=*/"", text, /*log=*/""};
   failure.time_s = now_seconds();
   failure.silent_s = silent_s();
   if (board_) failure.where = place();
+  // An error close to the memory limit follows from the limit.
   if (child_ && options_.private_bytes_max > 0 &&
       std::find(kErrors.begin(), kErrors.end(), kind) != kErrors.end() &&
       near_limit(private_bytes(child_->pid()), options_.private_bytes_max)) {

@@ -44,8 +44,8 @@ class Runner final : public RankRunner {
     // Polled during waits: the reason why its work on the device never ends, which counts as a
     // crash; empty: go on.
     std::function<std::string()> stopped;
-    // Polled during waits: the call for which other ranks waited in vain ("did not come to ..."),
-    // which counts as a hang unless the worker finishes soon. Empty: no rank waits in vain.
+    // Polled during waits: the call for which other ranks waited in vain ("did not come to ...").
+    // It counts as a hang unless the worker finishes soon. Empty: no rank waits in vain.
     std::function<std::string()> missed;
     LaunchAgent* agent = nullptr;  // starts the process; null: this process does
     // Seconds for which this process polls for an answer, and the worker for a request, without
@@ -75,8 +75,8 @@ class Runner final : public RankRunner {
   std::optional<uint64_t> checksum();
   bool clear() override;
   bool close_session() override;
-  // From now on the inputs of the session's nodes are recorded: tensors in the file, which the
-  // caller keeps, other data for recorded(), which ends the recording. A further call names the
+  // Records the inputs of the session's nodes from now on. Tensors go into the file, which the
+  // caller keeps; recorded() returns other data and ends the recording. A further call names the
   // next workload and ignores the file.
   bool record(const RecordOptions& options, int file, const std::string& workload);
   std::optional<Json> recorded();  // CaseRecorder::result(), unchecked
@@ -146,6 +146,7 @@ class Runner final : public RankRunner {
     return understand<typename Message::Answer>(wait_for_result(patience_s, progress),
                                                 Message::kName);
   }
+  // Sends a question; false after a failure.
   bool say(const Json& message, const std::vector<int>& fds, double patience_s);
   messages::Perform perform(const std::string& name, const Json& arguments);
   // Repeats hear() until the end of the time.
@@ -186,9 +187,9 @@ class Runner final : public RankRunner {
   uint64_t tasks_ = 0;              // number of tasks asked
   int64_t run_ = 0, ends_ = 0;      // drives, and reported ends of drives
   bool driving_ = false, driven_ = false, recording_ = false;
-  std::atomic<bool> asks_place_ = true;  // threads of other ranks set it to false
-  std::atomic<double> stop_at_s_ = 1e300;
-  bool awaited_ = false;  // a question is unanswered
+  std::atomic<bool> asks_place_ = true;    // threads of other ranks set it to false
+  std::atomic<double> stop_at_s_ = 1e300;  // 1e300: never
+  bool awaited_ = false;                   // a question is unanswered
 };
 
 }  // namespace fk

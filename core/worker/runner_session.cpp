@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests about a worker's session, or about the weights that it keeps for others.
+// Requests about a worker's session, or about the weights that it keeps for others (runner.hpp).
 #include <unistd.h>
 
 #include <cstring>
@@ -68,7 +68,7 @@ bool Runner::join(const RankSeat& seat, int block_fd, const std::vector<int>& so
                   double patience_s) {
   std::vector<int> fds = {block_fd};
   for (const int fd : sockets)
-    if (fd >= 0) fds.push_back(fd);
+    if (fd >= 0) fds.push_back(fd);  // a rank has no socket to itself
   return send(messages::Join{seat, patience_s}, fds, options_.open_patience_s).has_value();
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Takes the rights away, in the order of docs/sandbox.md. Each step returns an empty text, or the
+// reason why it has no effect. Files are in landlock.cpp, system calls in syscall_filter.cpp.
 #include "core/worker/sandbox.hpp"
 
 #include <dlfcn.h>
@@ -71,7 +73,7 @@ std::string set_limits(bool own_user, bool driver) {
   std::string why = limit(RLIMIT_CORE, 0);
   if (why.empty()) why = limit(RLIMIT_FSIZE, 0);
   if (why.empty()) why = limit(RLIMIT_NOFILE, driver ? 4096 : 256);
-  // Limits by user: another user's processes may already have many threads.
+  // RLIMIT_NPROC counts all threads of a user, so it needs a user without other processes.
   const rlim_t threads = 512 + 8 * std::max(1U, std::thread::hardware_concurrency());
   if (why.empty() && own_user) why = limit(RLIMIT_NPROC, threads);
   return why;
@@ -83,6 +85,7 @@ std::string no_new_privileges() {
 
 std::string not_dumpable() { return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : errno_text(); }
 
+// In the order of seal().
 const char* const kProtections[] = {"own_user",         "no_new_privileges", "not_dumpable",
                                     "limits",           "landlock_files",    "landlock_network",
                                     "landlock_signals", "system_calls"};
@@ -177,6 +180,7 @@ std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user
   all.push_back(protection("not_dumpable", not_dumpable()));
   all.push_back(protection("limits", set_limits(user.active, policy.driver)));
   landlock.enforce();
+  // A version (ABI) of Landlock brought each of these protections.
   const auto since = [&](const char* name, int abi) {
     std::string why = landlock.why();
     if (why.empty() && landlock.abi() < abi)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Obeys the messages of messages.hpp one after the other, each in the function of its name. This is
+// trusted code, in a process which also runs plugin code.
 #include "core/worker/serve.hpp"
 
 #include <poll.h>
@@ -80,7 +82,7 @@ class Server {
   }
 
   WorkerError error_of(const Error& e) const {
-    if (const Device* device = lost())  // what the board names may not have begun there
+    if (const Device* device = lost())  // the node on the board may not have begun on the device
       return {"lost", place().empty() ? "" : place() + " or before it", e.what(),
               device->lost_after_s()};
     if (const auto* op = dynamic_cast<const RunError*>(&e))
@@ -88,7 +90,7 @@ class Server {
     return {dynamic_cast<const HostError*>(&e) ? "environment" : "refused", "", e.what()};
   }
 
-  // The others need not wait for a rank that has failed.
+  // Tells the other ranks too, so that they do not wait for this one.
   Json fail_with(const WorkerError& error) {
     if (comm_) comm_->meeting().give_up(error.text);
     return error_json(error);
@@ -145,7 +147,7 @@ class Server {
     ::close(fds[0]);
     if (fds.size() > 1) {
       std::vector<int> sockets(fds.begin() + 1, fds.end());
-      sockets.insert(sockets.begin() + seat_.rank, -1);
+      sockets.insert(sockets.begin() + seat_.rank, -1);  // no socket to itself
       peers_ = Peers(std::move(sockets));
     }
     rank_exchange_ = std::make_unique<RankExchange>(*exchange_, comm_->meeting());
@@ -156,8 +158,8 @@ class Server {
   std::shared_ptr<Communicator> communicator(Device& device) {
     if (!comm_) return nullptr;
     if (device.host_memory()) return {std::shared_ptr<void>(), comm_.get()};
-    // A library opens sockets and files, also later. A sealed process may not, and so a process
-    // that will be sealed does not use libraries.
+    // A library of collectives (NCCL) opens sockets and files, also later. A sealed process may
+    // not, so a process that will be sealed uses none.
     return make_communicator(device, {*comm_, peers_, !sealed_ && !user_});
   }
 
@@ -479,7 +481,7 @@ void serve_runner(int parent) {
   try {
     Server(channel, parent).serve();
   } catch (const std::exception& e) {
-    channel.send(error_json({"refused", "", e.what()}), {}, 1);
+    channel.send(error_json({"refused", "", e.what()}), {}, /*timeout_s=*/1);
     leave(3);
   }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Describes a session, and gives types of other rooms their JSON.
 #include "core/worker/spec.hpp"
 
 #include <nlohmann/json.hpp>

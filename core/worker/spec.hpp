@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's orders to a worker, and the worker's description of its session.
+// The things that the controller tells a worker to load and open, and the worker's description of
+// its session.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -19,7 +20,7 @@ struct PluginFile {
   Trust trust = Trust::baseline;
 };
 
-// The answer to loading.
+// The answer to messages::Load.
 struct Loaded {
   struct Refused {
     std::string plugin, op, why;
@@ -40,7 +41,7 @@ struct SessionSpec {
   ProviderPolicy policy;
   std::string device = "cpu";
   bool graphs = true;                      // CUDA graphs, if the device supports them
-  std::vector<int64_t> decode_sizes = {};  // as in Session::Options
+  std::vector<int64_t> decode_sizes = {};  // sizes with their own providers (Session::Options)
   bool shares_states = false;              // in a block that can be given to other workers
   FK_FIELDS(arch, config, limits, policy, device, graphs, decode_sizes, shares_states)
 };
@@ -51,7 +52,7 @@ struct RankSeat {
   FK_FIELDS(rank, size, local_rank, local_size)
 };
 
-// Weights for a worker: a sealed block of shared memory, or memory of the device.
+// The handle of a session's weights: a sealed block of shared memory, or memory of the device.
 struct WeightsHandle {
   int fd = -1;
   int64_t bytes = 0;
@@ -59,14 +60,17 @@ struct WeightsHandle {
   uint64_t remote = 0;  // in place of a descriptor: their number on another machine
 };
 
-// Caches and other states of a session that two workers use in turn: one physical copy. Code that
-// reads data it has not written in its own turn finds the other's data.
+// The handle of a session's states, which are its caches and other memory between calls. Two
+// workers use one physical copy in turn. Code that reads data it has not written in its own turn
+// finds the other's data.
 struct StatesHandle {
   int fd = -1;
   int64_t bytes = 0;
   uint64_t remote = 0;  // as for weights
 };
 
+// One node of a graph: its place in the model, its op and provider, and why other providers
+// refused.
 struct NodeRow {
   std::string path, op, provider;
   int level = 1;

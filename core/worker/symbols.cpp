@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Looks for each address in the symbol table of the plugin's file. The file and the text are a
+// candidate's, so all sizes are bounded.
 #include "core/worker/symbols.hpp"
 
 #include <cxxabi.h>
@@ -22,7 +24,7 @@ namespace {
 
 constexpr uint64_t kSectionsMax = 4096, kTableBytesMax = 64 << 20;
 
-// Limit of names: readers need no more, and each one is searched in all functions.
+// Most addresses that get a name. Each one is searched in all functions.
 constexpr int kNamesMost = 64;
 
 struct Function {
@@ -38,8 +40,8 @@ std::vector<T> table(const Elf& elf, uint64_t offset, uint64_t bytes) {
   return entries;
 }
 
-// A mangled name can refer back to an earlier part twice, and the next part to this one: 300
-// characters can stand for 2^30.
+// A mangled name may refer back to its earlier parts. Each part may repeat the previous part twice,
+// so 300 characters can stand for 2^30.
 bool may_be_endless(const std::string& name) {
   constexpr int kMost = 24;
   int back = 0;

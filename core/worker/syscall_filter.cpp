@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// A table has a rule for each call; FilterProgram turns it into a seccomp program in the kernel's
+// BPF. The program compares a call's number with one rule after the other, and allows calls without
+// a rule.
 #include "core/worker/syscall_filter.hpp"
 
 #include <fcntl.h>
@@ -57,7 +60,8 @@ constexpr uint32_t kArchitecture = 0;
 #endif
 // A bit in the numbers of x86-64's 32-bit calls.
 constexpr uint32_t kOtherNumbers = 0x40000000;
-// Programs that try newer calls also work without them.
+// Calls above this number do not exist for the process. Programs that try newer calls also work
+// without them.
 constexpr uint32_t kLastKnown = 450;
 constexpr uint32_t kSoftOffline = 101;  // MADV_SOFT_OFFLINE, missing in some headers
 
@@ -67,8 +71,8 @@ enum class Ruling {
   hide,     // ENOSYS
   outside,  // kill; deny with a driver, which may try it
   driver,   // deny; allowed with a driver
-  memory,   // the same, by its arguments
-  argued    // by its arguments, below
+  memory,   // deny by its arguments (map()); allowed with a driver
+  argued    // by its arguments (argued())
 };
 
 struct Rule {
@@ -254,6 +258,7 @@ constexpr Rule kRules[] = {
 #undef FK_RULE
 #undef FK_RULE_FOR
 
+// The kernel's answers: kKill raises SIGSYS, and kOver ends the process without a handler.
 constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_TRAP,
                    kDeny = SECCOMP_RET_ERRNO | EPERM, kHide = SECCOMP_RET_ERRNO | ENOSYS,
                    kOver = SECCOMP_RET_KILL_PROCESS;
@@ -291,6 +296,7 @@ class FilterProgram {
   void argument(int number, bool upper = false) {
     load(offsetof(seccomp_data, args) + static_cast<size_t>(number) * 8 + (upper ? 4 : 0));
   }
+  // Gives the ruling if the test of the loaded word is true. unless(): if it is false.
   void when(int test, uint32_t value, uint32_t ruling) {
     code_.push_back(BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 0, 1));
     give(ruling);
@@ -299,6 +305,7 @@ class FilterProgram {
     code_.push_back(BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 1, 0));
     give(ruling);
   }
+  // Allows these values of the loaded word alone. none_of(): denies these values alone.
   void only(std::initializer_list<uint32_t> values, uint32_t otherwise) {
     for (const uint32_t value : values) when(BPF_JEQ, value, kAllow);
     give(otherwise);
@@ -329,7 +336,7 @@ class FilterProgram {
 
   // Refuses shared memory without a file, and stacks that grow, which no limit counts.
   void map() {
-    argument(3);
+    argument(3);  // flags
     when(BPF_JSET, MAP_GROWSDOWN, kDeny);
     code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MAP_ANONYMOUS | MAP_SHARED));
     when(BPF_JEQ, MAP_ANONYMOUS | MAP_SHARED, kDeny);
@@ -343,6 +350,8 @@ class FilterProgram {
     none_of({SIGCONT});
   }
 
+  // Gives `ruling` to a call that sets a handler of `signal`. Argument 0 is the signal, argument 1
+  // the new handler; a query has none.
   void no_handler(uint32_t signal, uint32_t ruling) {
     argument(0);
     const size_t start = code_.size();
@@ -411,6 +420,7 @@ class FilterProgram {
         return none_of({F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY, F_ADD_SEALS});
       default:  // ioctl: the same, and faked terminal input
         argument(1);
+        // FIOSETOWN, SIOCSPGRP, TIOCSTI
         constexpr uint32_t kSetOwner = 0x8901, kSetGroup = 0x8902, kType = 0x5412;
         return none_of({kSetOwner, kSetGroup, kType});
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The list of tasks, which FK_TASK fills before main().
 #include "core/worker/task.hpp"
 
 #include <map>

@@ -46,6 +46,7 @@ using Task = Json (*)(const Json& arguments, const TaskServices& services);
 struct TaskRegistration {
   TaskRegistration(const char* name, Task task);
 };
+// Makes a Task of a function with a typed question and answer.
 template <auto kFunction>
 struct TypedTask;
 template <class Question, class Answer, Answer (*kFunction)(const Question&, const TaskServices&)>

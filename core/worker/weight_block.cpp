@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes weights in one of three places: shared memory of this process, device memory of a process
+// without plugins, or another machine by its leader.
 #include "core/worker/weight_block.hpp"
 
 #include <unistd.h>
@@ -75,7 +77,7 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 
 namespace {
 
-constexpr double kUntilItIsGone = 1e9;
+constexpr double kUntilItIsGone = 1e9;  // seconds; RemoteCalls::gone() ends the wait
 
 // The answer of a leader about its rank's weights. Error with the leader's reason.
 template <class Message>

@@ -16,13 +16,14 @@ namespace fk {
 
 struct WeightBlock {
   std::shared_ptr<WeightTable> table;
-  SharedMemory memory;
+  SharedMemory memory;  // host memory; empty for weights on a device
   int64_t bytes = 0;
-  std::shared_ptr<Runner> keeper;
+  std::shared_ptr<Runner> keeper;       // the process with the device's memory
   std::shared_ptr<const int> exported;  // keeps the device's memory; closed with the block
   std::shared_ptr<RemoteCalls> remote;  // replaces the others on another machine
   WeightsHandle handle;
-  // Checksum of weights on a device; 0 elsewhere, because host memory is sealed. Error when the
+  // Checksum of weights on a device, to find a change by a candidate; 0 elsewhere, because host
+  // memory is sealed. Error when the keeper has ended.
   // keeper has ended.
   uint64_t checksum() const;
 };

@@ -7,7 +7,8 @@
 
 #include "fk/ops/silu_and_mul.h"
 
-static const fk_claims claims = {FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 0, NULL};
+static const fk_claims claims = {FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, /*deterministic=*/1, /*batch_invariant=*/1,
+                                 FK_ACCUMULATE_F32, /*side_streams=*/0, /*sm_count=*/0, /*sm=*/NULL};
 
 FK_SILU_AND_MUL_OP(activation, &claims); /* declares the six functions below */
 

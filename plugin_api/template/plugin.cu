@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int32_t kSm[] = {90};
+constexpr int32_t kSm[] = {90};  // compute capabilities of the code in this file
 
 __device__ float get(const float* p, int64_t i) { return p[i]; }
 __device__ float get(const __nv_bfloat16* p, int64_t i) { return __bfloat162float(p[i]); }
@@ -28,7 +28,8 @@ __global__ void silu_and_mul(const T* x, T* out, int64_t count, int64_t width) {
 
 struct SiluAndMul {
   using op = fk::silu_and_mul;
-  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 1, kSm};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, /*deterministic=*/1, /*batch_invariant=*/1,
+                                    FK_ACCUMULATE_F32, /*side_streams=*/0, /*sm_count=*/1, kSm};
   int64_t width;
 
   static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need&) {

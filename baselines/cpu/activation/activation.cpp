@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// activation: one function of every element.
+// activation: applies one function to every element, a vector of lanes at a time.
 #include "math.hpp"
 
 namespace fk::cpu {
+// In the order of FK_ACTIVATION_KIND_...
 enum class Function : int { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap };
 struct Activation {
   const void* x;

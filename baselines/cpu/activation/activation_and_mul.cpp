@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// activation_and_mul: a function of the first half of a row times the second half.
+// activation_and_mul: a function of the first half of a row, times the second half.
 #include "math.hpp"
 
 namespace fk::cpu {
+// In the order of FK_ACTIVATION_AND_MUL_KIND_...
 enum class Gate : int { gelu, gelu_tanh, silu, relu, relu2, sigmoid };
 struct ActivationAndMul {
   const void* x;
   void* out;
-  int64_t size;
+  int64_t size;  // columns of out; x has twice as many
   int type;
   Gate gate;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu: by the error function (to float accuracy in both tails) or by tanh.
+// gelu: with the error function (to float accuracy in both tails) or with tanh. math.hpp has both.
 #include "math.hpp"
 
 namespace fk::cpu {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul: silu of the first half of a row times the second half.
+// silu_and_mul: silu of the first half of a row, times the second half.
 #include "math.hpp"
 
 namespace fk::cpu {
 struct SiluAndMul {
   const void* x;
   void* out;
-  int64_t size;
+  int64_t size;  // columns of out; x has twice as many
   int type;
 };
 }  // namespace fk::cpu

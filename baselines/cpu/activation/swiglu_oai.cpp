@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// swiglu_oai: gate and up are neighbours, so a vector of pairs is split into two.
+// swiglu_oai: gate and up are neighbouring columns of x. A block of them is copied to two arrays,
+// so that vectors of each can be loaded.
 #include "math.hpp"
 
 namespace fk::cpu {
 struct SwigluOai {
   const void* x;
   void* out;
-  int64_t size;
+  int64_t size;  // columns of out
   float alpha, limit;
   int type;
 };

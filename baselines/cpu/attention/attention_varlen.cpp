@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_varlen: tasks of attention.hpp over the keys of each request, which lie in a row.
+// attention_varlen: tasks of attention.hpp over the keys of each request, which are adjacent in
+// memory.
 #ifdef FK_CPU_OPS
 #include "fk/ops/attention_varlen.h"
 #include "attention_tasks.hpp"
@@ -8,8 +9,11 @@ namespace fk::cpu {
 
 struct AttentionVarlenOp {
   using op = fk::attention_varlen;
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mla_attention: tasks of attention.hpp whose values are the first columns of their keys. All heads
-// share the latents; where a token has more heads than a task has rows, they are cut into groups.
+// share the latents. If a token has more heads than a task has rows, they are divided into groups.
 #ifdef FK_CPU_OPS
 #include "fk/ops/mla_attention.h"
 #include "attention_tasks.hpp"
@@ -9,8 +9,11 @@ namespace fk::cpu {
 
 struct MlaAttentionOp {
   using op = fk::mla_attention;
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {

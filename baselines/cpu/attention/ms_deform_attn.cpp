@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// ms_deform_attn: for every query and head first a list of the pixels that count, with their
-// weights, then one pass over that list for each block of channels, whose sums stay in registers.
-// The pixels lie anywhere, so they are asked for when the list is made, one item ahead.
+// ms_deform_attn. For each item, a query and head, it first lists the pixels in reach and their
+// weights. Then one pass over that list sums each block of channels in registers. The pixels are
+// scattered, so the next item's list is made, and its pixels prefetched, before this item's sum.
 #include "simd.hpp"
 
 namespace fk::cpu {
+// Arguments of one call. Levels are feature maps of several resolutions; an item has `points`
+// places on each.
 struct Deform {
   const void *value, *places, *weights;
   void* out;
   const int64_t *shapes, *starts;
-  int64_t queries, heads, levels, points, channels, image;  // image: elements of one
+  // image: elements of an image in `value`
+  int64_t queries, heads, levels, points, channels, image;
   int type, place_type;
 };
+// Pixels of one item: offsets into `value` and weights.
 struct DeformList {
-  int64_t* offsets;  // room for 4 * levels * points, as `shares`
+  int64_t* offsets;  // room for 4 * levels * points entries, as `shares`
   float* shares;
   int64_t count;
 };
@@ -22,7 +26,7 @@ FK_CPU_KERNEL(ms_deform_attn, const Deform&, int64_t begin, int64_t end, DeformL
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-// The pixels of all points of one item: of a query and head.
+// Lists the pixels of an item, four for each point (bilinear), and prefetches them.
 template <class T, class P>
 void deform_pixels(const Deform& a, int64_t item, DeformList& list) {
   const P* places = static_cast<const P*>(a.places) + 2 * item * a.levels * a.points;
@@ -33,7 +37,7 @@ void deform_pixels(const Deform& a, int64_t item, DeformList& list) {
     const int64_t level = i / a.points, high = a.shapes[2 * level], wide = a.shapes[2 * level + 1];
     const float x = to_float(places[2 * i]) * static_cast<float>(wide) - 0.5f;
     const float y = to_float(places[2 * i + 1]) * static_cast<float>(high) - 0.5f;
-    // Also refuses what is not a number.
+    // The negated comparison also skips NaN.
     if (!(x > -1.f && y > -1.f && x < static_cast<float>(wide) && y < static_cast<float>(high)))
       continue;
     const float left = __builtin_floorf(x), top = __builtin_floorf(y);
@@ -58,6 +62,7 @@ void deform_pixels(const Deform& a, int64_t item, DeformList& list) {
   list.count = count;
 }
 
+// Sums kBlock vectors of channels from `first` on, over all pixels of the list.
 template <class T, int kBlock, class N>
 FK_INLINE void deform_sum(const Deform& a, const DeformList& list, T* out, int64_t first, N n) {
   Vf sum[kBlock];
@@ -142,6 +147,7 @@ struct MsDeformAttnOp {
 
  private:
   static int64_t thread_bytes(const op::init& init) {
+    // 96: two lists of 4 entries of 12 bytes
     return (init.num_levels * init.num_points * 96 + 63) / 64 * 64;
   }
 

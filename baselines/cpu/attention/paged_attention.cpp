@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention: tasks of attention.hpp over the pages of each request; decoding and chunks of
-// prompts differ only in how many tokens a task has.
+// paged_attention: tasks of attention.hpp over the pages of each request. Decoding and prefill
+// differ only in the number of tokens of a task.
 #ifdef FK_CPU_OPS
-#define FK_PAGED_ATTENTION_EDITION 2
+#define FK_PAGED_ATTENTION_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/paged_attention.h"
 #include "attention_tasks.hpp"
 
@@ -10,8 +10,11 @@ namespace fk::cpu {
 
 struct PagedAttentionOp {
   using op = fk::paged_attention;
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tree_attention: tasks of attention.hpp over the pages of each request, with the mask of the
-// tree applied to the scores of its keys.
+// tree_attention: tasks of attention.hpp over the pages of each request. The tree's mask hides keys
+// by a score of -infinity.
 #ifdef FK_CPU_OPS
 #include "fk/ops/tree_attention.h"
 #include "attention_tasks.hpp"
@@ -9,8 +9,11 @@ namespace fk::cpu {
 
 struct TreeAttentionOp {
   using op = fk::tree_attention;
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {

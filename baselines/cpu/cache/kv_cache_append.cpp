@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache_append: copies keys and values into their slots, bound by memory. The rows of all heads
-// of a token go as one copy where both sides are dense. A cache of another element type is
-// converted to.
+// kv_cache_append: copies keys and values into their slots; memory bounds its time. If both sides
+// are dense, all heads of a token are one copy. If the cache has another element type, the rows are
+// converted.
 #ifdef FK_CPU_OPS
 #include "fk/ops/kv_cache_append.h"
 #include "op.hpp"
@@ -36,6 +36,7 @@ struct KvCacheAppendOp {
   }
 
  private:
+  // Copies the token's rows of all heads into a slot of the cache.
   void copy(const fk_in* from, int64_t token, const fk_inout* cache, int64_t slot) const {
     const int64_t d = init_.head_dim, g = init_.num_kv_heads;
     const int64_t from_bytes = from->dtype.bits / 8, to_bytes = cache->dtype.bits / 8;
@@ -52,7 +53,8 @@ struct KvCacheAppendOp {
       if (same)
         std::memcpy(to, row, static_cast<size_t>(count * to_bytes));
       else
-        convert_({row, to, nullptr, type_of(from), type_of(cache), 0}, count);
+        convert_({row, to, /*bias=*/nullptr, type_of(from), type_of(cache), /*bias_type=*/0},
+                 count);
     }
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache_move: a copy to scratch and one out of it, since a target may be another's source. Bound
-// by memory, and short: a few tokens of each request.
+// kv_cache_move: copies rows to scratch, then to their target slots, because a target may be the
+// source of another row. It is short: a few tokens of each request.
 #ifdef FK_CPU_OPS
 #include "fk/ops/kv_cache_move.h"
 #include "op.hpp"
@@ -44,6 +44,7 @@ struct KvCacheMoveOp {
   static int64_t token_bytes(const op::init& init, const fk_inout* cache) {
     return init.num_kv_heads * init.head_dim * cache->dtype.bits / 8;
   }
+  // Copies a slot's rows of all heads to `row` if `out`, else from it.
   void copy(const fk_inout* cache, int64_t slot, char* row, bool out) const {
     const int64_t size = cache->dtype.bits / 8, bytes = init_.head_dim * size;
     for (int64_t g = 0; g < init_.num_kv_heads; ++g, row += bytes) {

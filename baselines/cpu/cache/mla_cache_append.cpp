@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_cache_append: two copies into every slot, bound by memory. A cache of another element type is
-// converted to.
+// mla_cache_append: copies a latent and a rotated key into every slot; memory bounds its time. If
+// the cache has another element type, the rows are converted.
 #ifdef FK_CPU_OPS
 #include "fk/ops/mla_cache_append.h"
 #include "op.hpp"
@@ -36,6 +36,7 @@ struct MlaCacheAppendOp {
   }
 
  private:
+  // Copies `count` elements of the token's row to `column` of the slot.
   void copy(const fk_in* from, int64_t token, int64_t count, const fk_inout* cache, int64_t slot,
             int64_t column) const {
     const int64_t to_bytes = cache->dtype.bits / 8;
@@ -46,7 +47,7 @@ struct MlaCacheAppendOp {
     if (FK_DTYPE(from) == FK_DTYPE(cache))
       std::memcpy(to, row, static_cast<size_t>(count * to_bytes));
     else
-      convert_({row, to, nullptr, type_of(from), type_of(cache), 0}, count);
+      convert_({row, to, /*bias=*/nullptr, type_of(from), type_of(cache), /*bias_type=*/0}, count);
   }
 
   const op::init& init_;

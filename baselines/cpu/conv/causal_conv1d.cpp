@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_conv1d, and the kernel that it shares with causal_conv1d_update.
+// causal_conv1d, and the kernel that it shares with causal_conv1d_update (causal_conv.hpp).
 #include "causal_conv.hpp"
 #include "math.hpp"
 
@@ -17,7 +17,7 @@ void pack_conv(const void* weight, const void* bias, int type, int64_t channels,
   });
 }
 
-// One vector of channels; N is Full or a number of lanes.
+// Channels from c on, one vector of them or less; n is Full or a number of lanes.
 template <class T, class S, int U, class N>
 FK_INLINE void convolve(const CausalConv& a, int64_t first, int64_t last, int64_t slot, bool fresh,
                         int64_t c, N n) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d: depthwise by depthwise.hpp; everything else as a product of patches, which are laid out
-// as rows a few megabytes at a time, with the weight repacked to the patches' order.
+// conv2d. Depthwise convolutions use depthwise.hpp. All others are a product (product.hpp) of the
+// weight with patches, the inputs of one output pixel each. Patches are copied to scratch a few
+// megabytes at a time; the weight is repacked to the order of a patch.
 #ifdef FK_CPU_OPS
 #include <utility>
 
@@ -12,11 +13,12 @@ namespace fk::cpu {
 
 namespace {
 
-constexpr int64_t kPatchBytes = 4 << 20;   // of patches at a time
-constexpr int64_t kPatchRows = 64;         // at least
-constexpr int64_t kBandBytes = 256 << 10;  // of a depthwise band
-constexpr int64_t kBandRows = 8;           // output rows of a band that is not split further
+constexpr int64_t kPatchBytes = 4 << 20;   // most bytes of patches at a time
+constexpr int64_t kPatchRows = 64;         // least rows (patches) of a product
+constexpr int64_t kBandBytes = 256 << 10;  // most bytes of a band of depthwise.hpp
+constexpr int64_t kBandRows = 8;           // a band of this many output rows is not split further
 
+// The op's init: arrays of two are rows, columns.
 struct Window {
   int64_t kernel[2], stride[2], padding[2], dilation[2], groups, in_channels, out_channels;
 
@@ -30,22 +32,25 @@ struct Window {
     }
   }
   bool depthwise() const { return groups == in_channels && groups == out_channels; }
-  // A pixel of the input is a row of the product already.
+  // True if a pixel of the input is a row of the product as it is: a 1x1 kernel without stride or
+  // padding.
   bool pointwise() const {
     return groups == 1 && kernel[0] * kernel[1] * stride[0] * stride[1] == 1 &&
            padding[0] + padding[1] == 0;
   }
   int64_t taps() const { return kernel[0] * kernel[1]; }
   int64_t length() const { return in_channels / groups * taps(); }
+  // Input pixels from the first to the last tap along an axis.
   int64_t reach(int d) const { return dilation[d] * (kernel[d] - 1) + 1; }
+  // Patches of one product, of `rows` in all; `element` is the bytes of an element.
   int64_t patch_rows(int64_t rows, int64_t element) const {
     return std::min(rows, std::max(kPatchRows, kPatchBytes / (length() * element)));
   }
 };
 
-// How a depthwise call is cut.
+// The bands of a depthwise call (depthwise.hpp).
 struct Bands {
-  int64_t columns, width, rows;  // see Depthwise; output rows of a band
+  int64_t columns, width, rows;  // as in Depthwise; rows: output rows of a band
   Bands(const Window& w, int64_t out_rows, int64_t out_columns) {
     const auto whole = [&](int64_t n) { return (out_columns + n - 1) / n * n; };
     columns = whole(7) < whole(8) ? 7 : 8;
@@ -66,9 +71,12 @@ ProductTypes types_of(const fk_in* weight, fk_opt_in bias, const fk_in* x) {
 
 struct Conv2dOp {
   using op = fk::conv2d;
-  // As linear: few and many rows of a product are summed in different orders.
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  // Not batch invariant, as linear: few and many rows are summed in different orders.
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
@@ -120,7 +128,8 @@ struct Conv2dOp {
     int64_t at[4];
     int64_t operator[](int i) const { return at[i]; }
   };
-  // Where patches, the product's own scratch and a group's results begin, and the end.
+  // Offsets in scratch, in bytes: patches (0), the product's own scratch, a group's results, the
+  // end.
   static Parts parts(const Window& w, int64_t chunk, ProductTypes types) {
     const auto whole = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
     const int64_t element = bytes_of(types.x);
@@ -134,7 +143,8 @@ struct Conv2dOp {
     return window_.pointwise() ? rows : window_.patch_rows(rows, bytes_of(types_.x));
   }
 
-  // [O, C/groups, taps] to [O, taps, C/groups], or to [taps, padded C] in float32.
+  // Repacks the weight [O, C/groups, taps] to [O, taps, C/groups], or for depthwise to [taps,
+  // padded C] in float32.
   void pack(void* into) const {
     const int64_t taps = window_.taps(), depth = window_.in_channels / window_.groups;
     if (window_.depthwise()) {
@@ -157,7 +167,7 @@ struct Conv2dOp {
     float value = 0;
     const void* weight = weights_.weight->data;
     convert_({static_cast<const char*>(weight) + i * bytes_of(type_of(weights_.weight)), &value,
-              nullptr, type_of(weights_.weight), kF32, 0},
+              /*bias=*/nullptr, type_of(weights_.weight), kF32, /*bias_type=*/0},
              1);
     return value;
   }
@@ -166,6 +176,7 @@ struct Conv2dOp {
     const int64_t images = args.out->shape[0], out_rows = args.out->shape[1];
     Bands bands(window_, out_rows, args.out->shape[2]);
     const int64_t blocks = (window_.in_channels + kDepthwiseBlock - 1) / kDepthwiseBlock;
+    // 2 bands per thread at least, if they can be split so far.
     const int64_t room = padded(bands.floats(window_));
     const auto count = [&] { return (out_rows + bands.rows - 1) / bands.rows; };
     while (images * blocks * count() < 2 * threads_ && bands.rows > kBandRows)
@@ -178,10 +189,10 @@ struct Conv2dOp {
                 padded(window_.in_channels),
                 {args.x->shape[1], args.x->shape[2]},
                 {out_rows, args.out->shape[2]},
-                {},
-                {},
-                {},
-                {},
+                /*kernel=*/{},
+                /*stride=*/{},
+                /*padding=*/{},
+                /*dilation=*/{},
                 bands.columns,
                 bands.width,
                 type_of(args.x),
@@ -201,7 +212,7 @@ struct Conv2dOp {
           });
   }
 
-  // Rows [first, first + count) of the output.
+  // Computes rows [first, first + count) of the output, group by group.
   void run_patches(const op::forward& args, int64_t first, int64_t count, char* scratch) {
     const Parts at = parts(window_, chunk_of(cpu::rows(args.out)), types_);
     const int64_t element = bytes_of(types_.x), width = window_.out_channels / window_.groups;
@@ -231,7 +242,7 @@ struct Conv2dOp {
     }
   }
 
-  // The patch of output pixel `row` in group g: [KH, KW, C/groups].
+  // Copies the patch of output pixel `row` in group g: [KH, KW, C/groups].
   void gather(const op::forward& args, int64_t row, int64_t g, char* patch) const {
     const int64_t height = args.x->shape[1], width = args.x->shape[2];
     const int64_t out_rows = args.out->shape[1], out_columns = args.out->shape[2];
@@ -241,7 +252,7 @@ struct Conv2dOp {
     const int64_t pixel = window_.in_channels * bytes_of(types_.x), piece = pixel / window_.groups;
     const char* from = static_cast<const char*>(args.x->data) + g * piece;
     const bool inside = x >= 0 && x + window_.reach(1) <= width;
-    // Pixels of a row follow each other, so a whole row of the window is one piece.
+    // If a window's row is inside the image and contiguous, it is one copy.
     const bool joined = inside && window_.groups == 1 && window_.dilation[1] == 1;
     for (int64_t ky = 0; ky < window_.kernel[0]; ++ky) {
       const int64_t iy = y + ky * window_.dilation[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// embedding: a copy of table rows, bound by memory: no faster than any other provider's memcpy.
+// embedding: copies rows of the table; memory bounds its time.
 #ifdef FK_CPU_OPS
 #include "fk/ops/embedding.h"
 #include "op.hpp"

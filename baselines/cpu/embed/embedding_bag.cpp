@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// embedding_bag: bound by the rows that are read, which lie anywhere. Sums stay in registers, a
-// block of channels at a time, and rows are asked for a few indices ahead.
+// embedding_bag: sums rows of a table. Reading them bounds its time, for they are scattered. Sums
+// of a block of channels stay in registers, and rows are prefetched a few indices ahead.
 #include "simd.hpp"
 
 namespace fk::cpu {
+// One bag: the sum or mean of `count` rows. `padding`: an index without a row; negative: none.
 struct Bag {
   const void *table, *weights_or_null;
   const int64_t* indices;
@@ -17,8 +18,9 @@ FK_CPU_KERNEL(embedding_bag, const Bag&)
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-inline constexpr int64_t kAhead = 4;
+inline constexpr int64_t kAhead = 4;  // indices from a prefetch to its use
 
+// Sums kBlock vectors of channels from `first` on.
 template <class T, class O, int kBlock>
 FK_INLINE void bag_block(const Bag& a, int64_t first, float scale) {
   const T* table = static_cast<const T*>(a.table) + first;
@@ -44,6 +46,7 @@ FK_INLINE void bag_block(const Bag& a, int64_t first, float scale) {
   for (int v = 0; v < kBlock; ++v) store(out + v * kLanes, sum[v] * scale);
 }
 
+// The channels from `first` on that are no whole block, a vector at a time.
 template <class T, class O>
 void bag_rest(const Bag& a, int64_t first, float scale) {
   for (int64_t c = first; c < a.channels; c += kLanes) {
@@ -110,7 +113,7 @@ struct EmbeddingBagOp {
     int64_t rows = 0;
     for (int64_t n = 0; n < init_.num_tables; ++n) rows += args.indices->at[n]->shape[0];
     const int64_t row_bytes = init_.embedding_dim * 4;
-    // Tasks are short runs of bags of one table: long bags lie together in one table.
+    // An item is a short run of bags of one table, because long bags may be adjacent in one table.
     constexpr int64_t kBags = 16;
     const int64_t runs = (bags + kBags - 1) / kBags;
     share(threads_, init_.num_tables * runs, rows * row_bytes + args.out->nbytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// batched_linear: a head's matrix stays in the second-level cache while the rows pass over it,
-// eight at a time (small_m.hpp). Heads are shared by the threads, and so are blocks of rows.
+// batched_linear: one product per head. A head's matrix stays in the second-level cache while
+// blocks of eight rows multiply it (small_m.hpp). Threads share heads and blocks of rows.
 #ifdef FK_CPU_OPS
 #include "fk/ops/batched_linear.h"
 #include "op.hpp"
@@ -37,9 +37,10 @@ struct BatchedLinearOp {
   }
 
  private:
-  static constexpr int64_t kRowsBlock = 64;  // rows of a task: its matrix is read once for them
+  static constexpr int64_t kRowsBlock = 64;  // rows of an item: they share one read of the matrix
   static int64_t row_floats(int64_t k) { return padded(k) + 48; }  // as in product.cpp
 
+  // Multiplies at most kSmallM rows with a head's matrix; `copies` has room for them in float32.
   void few_rows(const op::forward& args, int64_t head, int64_t first, int64_t count,
                 float* copies) const {
     const int64_t n = init_.out_features, k = init_.in_features;
@@ -53,12 +54,13 @@ struct BatchedLinearOp {
       const char* x = at(args.x, first + i, head);
       float* copy = copies + i * row_floats(k);
       const bool plain = type_of(args.x) == kF32;
-      if (!plain) convert_({x, copy, nullptr, type_of(args.x), kF32, 0}, k);
+      if (!plain) convert_({x, copy, /*bias=*/nullptr, type_of(args.x), kF32, /*bias_type=*/0}, k);
       a.x[i] = plain ? reinterpret_cast<const float*>(x) : copy;
       a.out[i] = const_cast<char*>(at(fk_as_in(args.out), first + i, head));
     }
     small_m_(a, 0, n);
   }
+  // Address of a row's entry for a head.
   static const char* at(const fk_in* view, int64_t row, int64_t head) {
     return data<char>(view) +
            (row * view->strides[0] + head * view->strides[1]) * view->dtype.bits / 8;

@@ -8,9 +8,12 @@ namespace fk::cpu {
 
 struct LinearOp {
   using op = fk::linear;
-  // Few rows and many rows are summed in different orders.
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  // Not batch invariant: few and many rows are summed in different orders.
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {

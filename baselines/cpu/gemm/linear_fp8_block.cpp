@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_fp8_block: fp8_block.hpp as an op.
+// linear_fp8_block: Fp8Product of fp8_block.hpp as an op. It takes kRowsBlock rows of x at a time;
+// threads share the rows of the weight.
 #ifdef FK_CPU_OPS
 #include "fk/ops/linear_fp8_block.h"
 #include "fp8_block.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm: experts with few rows, and small ones, stream their weight (small_m.hpp), all
-// of them in one fork where every part has a range of the outputs; experts with many rows are
-// gathered into dense rows and go through product.hpp. An expert without rows is not read.
+// moe_grouped_gemm: a product per expert. Experts with few rows, and small experts, use
+// small_m.hpp, all of them in one fork. The rows of other experts are gathered into dense rows for
+// product.hpp. The weight of an expert without rows is not read.
 #ifdef FK_CPU_OPS
-#define FK_MOE_GROUPED_GEMM_EDITION 2
+#define FK_MOE_GROUPED_GEMM_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/moe_grouped_gemm.h"
 #include "product.hpp"
 
@@ -11,8 +11,11 @@ namespace fk::cpu {
 
 struct MoeGroupedGemmOp {
   using op = fk::moe_grouped_gemm;
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/0, FK_ACCUMULATE_F32,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
@@ -52,15 +55,16 @@ struct MoeGroupedGemmOp {
   }
 
  private:
-  // Rows of an expert at a time; products are prepared for these numbers of rows only, and the rows
-  // in between are zeros.
+  // Most rows of an expert in one product. Products are prepared only for the numbers of rows of
+  // bucket(); zeros fill the rows in between.
   static constexpr int64_t kRowsMax = 256;
-  // Experts whose products are this small are done in chunks of few rows, all in one fork: to
-  // gather rows and to fork for each of them takes longer.
-  static constexpr int64_t kFewWork = 8 << 20;  // rows * N * K
+  // Experts with less work (rows * N * K) run in chunks of few rows, all in one fork. Gathering
+  // their rows and a fork for each of them would take longer.
+  static constexpr int64_t kFewWork = 8 << 20;
   bool is_few(int64_t count) const {
     return count <= kSmallM || count * init_.out_features * init_.in_features <= kFewWork;
   }
+  // The number of rows, m or more, for which a product is prepared.
   static int64_t bucket(int64_t m) {
     const int64_t step = m <= 64 ? 16 : m <= 128 ? 32 : 64;
     return (m + step - 1) / step * step;
@@ -81,6 +85,7 @@ struct MoeGroupedGemmOp {
     return data<char>(weights_.bias) + expert * init_.out_features * bytes_of(types_.bias);
   }
 
+  // All experts with few rows. An item is a range of columns of a chunk of at most kSmallM rows.
   void run_few(const op::forward& args, float* scratch) const {
     const auto* offsets = data<int32_t>(args.expert_offsets);
     const auto* ids = data<int32_t>(args.row_ids);
@@ -91,14 +96,14 @@ struct MoeGroupedGemmOp {
       const int64_t count = offsets[e + 1] - offsets[e];
       if (is_few(count)) chunks += (count + kSmallM - 1) / kSmallM;
     }
-    // Chunks are cut by columns only where there are too few of them for the threads.
+    // Chunks are cut by columns only if they are too few for the threads.
     const int64_t units = (n + kSmallColumns - 1) / kSmallColumns;
     const int64_t cuts =
         std::min(units, chunks == 0 ? 1 : (threads_ * kPartsPerThread + chunks - 1) / chunks);
     split(threads_, chunks * cuts, chunks * weight_bytes,
           [&](int64_t begin, int64_t end, int thread) {
             float* rows = scratch + thread * few_floats(k);
-            int64_t item = 0;  // of the chunk's first cut
+            int64_t item = 0;  // the first item of the chunk
             for (int64_t e = 0; e < init_.num_experts && item < end; ++e) {
               const int64_t count = offsets[e + 1] - offsets[e];
               if (!is_few(count)) continue;
@@ -115,7 +120,7 @@ struct MoeGroupedGemmOp {
           });
   }
 
-  // Columns [begin, end) of at most kSmallM assignments of an expert; `rows` has room for as many
+  // Columns [begin, end) of at most kSmallM assignments of an expert. `rows` has room for their
   // rows of x in float32.
   void run_chunk(const op::forward& args, int64_t expert, const int32_t* ids, int64_t count,
                  float* rows, int64_t begin, int64_t end) const {
@@ -131,12 +136,16 @@ struct MoeGroupedGemmOp {
     for (int64_t i = 0; i < count; ++i) {
       const char* x = data<char>(args.x) + ids[i] / init_.top_k * k * bytes_of(types_.x);
       a.x[i] = types_.x == kF32 ? reinterpret_cast<const float*>(x) : rows + i * few_stride(k);
-      if (types_.x != kF32) convert_({x, rows + i * few_stride(k), nullptr, types_.x, kF32, 0}, k);
+      if (types_.x != kF32)
+        convert_({x, rows + i * few_stride(k), /*bias=*/nullptr, types_.x, kF32, /*bias_type=*/0},
+                 k);
       a.out[i] = data<char>(args.out) + int64_t{ids[i]} * n * bytes_of(types_.out);
     }
     small_m_(a, begin, end);
   }
 
+  // One product of `count` rows of an expert: gathers the rows, multiplies, and scatters the
+  // results.
   void run_many(const op::forward& args, int64_t expert, int64_t first, int64_t count,
                 char* scratch) {
     const auto* ids = data<int32_t>(args.row_ids) + first;

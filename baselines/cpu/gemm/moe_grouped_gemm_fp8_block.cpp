@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm_fp8_block: fp8_block.hpp for every expert that has rows, in one parallel region
-// where every thread owns a range of the outputs.
+// moe_grouped_gemm_fp8_block: Fp8Product of fp8_block.hpp for every expert that has rows, in one
+// fork. Each thread takes a range of the outputs of all experts.
 #ifdef FK_CPU_OPS
 #include "fk/ops/moe_grouped_gemm_fp8_block.h"
 #include "fp8_block.hpp"
@@ -31,6 +31,7 @@ struct MoeGroupedGemmFp8BlockOp {
   }
 
  private:
+  // Columns [begin, end) of all rows of expert e.
   void expert(const Fp8Product& product, const op::forward& args, int64_t e, int64_t begin,
               int64_t end, int thread) const {
     const auto* offsets = data<int32_t>(args.expert_offsets);

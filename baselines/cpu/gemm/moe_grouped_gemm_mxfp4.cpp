@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm_mxfp4: every thread owns a range of the outputs; a weight row is unpacked to
-// float32 once and multiplied with all rows of its expert. An expert without rows is not read.
+// moe_grouped_gemm_mxfp4: each thread takes a range of the outputs. It unpacks a row of the weight
+// to float32 once and multiplies it with all rows of its expert. The weight of an expert without
+// rows is not read.
 #include "simd.hpp"
 
 namespace fk::cpu {
+// A row of the weight: e2m1 values, two per byte, and a power of two (e8m0) for every 32.
 struct Mxfp4Row {
   const uint8_t *packed, *powers;  // [K/2], [K/32]
   int64_t k;
@@ -18,7 +20,7 @@ void mxfp4_unpack(const Mxfp4Row& a, float* to) {
   static constexpr float kE2m1[] = {0,    0.5f,  1,    1.5f,  2,    3,    4,    6,
                                     -0.f, -0.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f};
   for (int64_t block = 0; block < a.k / 32; ++block) {
-    // 2^(p - 127), of which the smallest has no normal float32; 255 is NaN.
+    // The power is 2^(p - 127), and 255 is NaN. The smallest, 2^-127, is a subnormal float32.
     const uint32_t p = a.powers[block];
     const float power = bits_as<float>(p == 0 ? 0x00400000u : p == 255 ? 0x7fc00000u : p << 23);
     const uint8_t* packed = a.packed + block * 16;
@@ -55,6 +57,7 @@ struct MoeGroupedGemmMxfp4Op {
     need_same(max.x, max.out, "out: of x's type");
     if (weights.bias.or_null) need_same(max.x, weights.bias.or_null, "bias: of x's type");
     if (init.in_features % 32) throw unsupported{"in_features: a multiple of 32 only"};
+    // x in float32, and an unpacked row per thread
     need.scratch = (max.x->shape[0] + threads_max()) * init.in_features * 4;
   }
   MoeGroupedGemmMxfp4Op(const fk_host& host, const op::init& init, const op::weights& weights)
@@ -68,7 +71,8 @@ struct MoeGroupedGemmMxfp4Op {
     float* unpacked = x + rows * k;
     split(threads_, rows, rows * k * 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i)
-        convert_({data<char>(args.x) + i * k * bytes_of(type), x + i * k, nullptr, type, kF32, 0},
+        convert_({data<char>(args.x) + i * k * bytes_of(type), x + i * k, /*bias=*/nullptr, type,
+                  kF32, /*bias_type=*/0},
                  k);
     });
     const auto* offsets = data<int32_t>(args.expert_offsets);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// grouped_topk: a vector of tokens at a time, as topk_softmax, so that nothing is summed or
-// searched across lanes. Ties go to the lower index because a later one must be larger to replace
-// it.
+// grouped_topk. As in topk_softmax, each vector lane handles one token, so no sum or search crosses
+// lanes. The best groups are kept, then the best experts of those are chosen. Ties keep the lower
+// index: a later value replaces an earlier one only if it is larger.
 #include "math.hpp"
 
 namespace fk::cpu {
+// Arguments of one call; `chosen` is k, `kept` the number of groups that are kept.
 struct GroupedTopk {
   const void* logits;
   const float* bias;  // or null
@@ -15,14 +16,15 @@ struct GroupedTopk {
   int type, sigmoid, renormalize;
 };
 }  // namespace fk::cpu
-// `columns` holds scores and choices of 16 tokens, and what their groups count.
+// Tokens [begin, end). `columns` is scratch for scores and choices [experts, 16 lanes] and for
+// groups [groups, 16 lanes].
 FK_CPU_KERNEL(grouped_topk, const GroupedTopk&, int64_t begin, int64_t end, float* columns)
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
 namespace {
 
-// Scores [expert, token] of `count` tokens; the other lanes are those of zeros.
+// Scores of `count` tokens as [expert, lane]; the other lanes have the scores of zeros.
 template <class T>
 FK_INLINE void load_scores(const GroupedTopk& a, int64_t token, int64_t count, float* scores) {
   const T* logits = static_cast<const T*>(a.logits) + token * a.experts;
@@ -42,7 +44,7 @@ FK_INLINE void load_scores(const GroupedTopk& a, int64_t token, int64_t count, f
     store(scores + e * kLanes, exp(load(scores + e * kLanes) - top) / all);
 }
 
-// The best of [count, token] that is left, which is then taken.
+// The index of each lane's best of `count` values. Replaces that value by -infinity.
 FK_INLINE Vi take_best(float* values, int64_t count) {
   Vf best = splat(-__builtin_inff());
   Vi index{};
@@ -56,7 +58,7 @@ FK_INLINE Vi take_best(float* values, int64_t count) {
   return index;
 }
 
-// What is not in the best groups is taken from the choice.
+// Sets the choice of all experts outside the best groups to -infinity.
 FK_INLINE void keep_groups(const GroupedTopk& a, float* choice, float* groups) {
   const Vf low = splat(-__builtin_inff());
   const int64_t size = a.experts / a.groups;
@@ -67,6 +69,7 @@ FK_INLINE void keep_groups(const GroupedTopk& a, float* choice, float* groups) {
       second = max(second, min(first, v));
       first = max(first, v);
     }
+    // With a bias a group's score is the sum of its best two, else its best.
     store(groups + g * kLanes, a.bias && size > 1 ? first + second : first);
   }
   for (int64_t i = 0; i < a.kept; ++i) take_best(groups, a.groups);
@@ -77,6 +80,7 @@ FK_INLINE void keep_groups(const GroupedTopk& a, float* choice, float* groups) {
   }
 }
 
+// Writes the k experts and weights of the tokens.
 FK_INLINE void choose(const GroupedTopk& a, int64_t token, int64_t count, const float* scores,
                       float* choice) {
   Vf total{};
@@ -90,6 +94,7 @@ FK_INLINE void choose(const GroupedTopk& a, int64_t token, int64_t count, const 
       a.weights[(token + j) * a.chosen + k] = weight[j];
     }
   }
+  // no division by 0
   const Vf scale = a.renormalize ? a.factor / (total + 1e-20f) : splat(a.factor);
   for (int64_t j = 0; j < count; ++j) {
     for (int64_t k = 0; k < a.chosen; ++k) a.weights[(token + j) * a.chosen + k] *= scale[j];
@@ -150,7 +155,7 @@ struct GroupedTopkOp {
                         init_.scoring_func == FK_GROUPED_TOPK_SCORING_FUNC_SIGMOID,
                         init_.renormalize != 0};
     const int64_t tokens = args.logits->shape[0];
-    // Work counts more than bytes here.
+    // The estimate counts operations, because arithmetic dominates: split() takes them as bytes.
     split(threads_, tokens, tokens * (init_.num_experts * (16 + init_.top_k)),
           [&](int64_t begin, int64_t end, int thread) {
             kernel_(a, begin, end, static_cast<float*>(ctx.scratch) + thread * floats(init_));
@@ -159,7 +164,7 @@ struct GroupedTopkOp {
 
  private:
   static int64_t floats(const op::init& init) {
-    return 16 * (2 * init.num_experts + init.num_expert_group);
+    return 16 * (2 * init.num_experts + init.num_expert_group);  // 16 lanes
   }
 
   const op::init& init_;

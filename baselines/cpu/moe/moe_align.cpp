@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_align: a counting sort, which is two passes over a few kilobytes of integers and no
-// arithmetic: the plain loop is the fast one, until there are enough assignments for every thread
-// to count a part.
+// moe_align: a counting sort of the assignments by expert. Each thread counts a part, place() turns
+// the counts into positions, then each thread writes its part. With few assignments one thread does
+// all.
 #ifdef FK_CPU_OPS
 #include "fk/ops/moe_align.h"
 #include "op.hpp"
@@ -27,6 +27,7 @@ struct MoeAlignOp {
     auto* counts = static_cast<int32_t*>(ctx.scratch);
     const double ns = work_ns(count * 8);
     const int team = Team::size_for(threads_, count, ns);
+    // Calls body for each part, with its counts and its range of assignments.
     const auto each_part = [&](const auto& body) {
       Team::run(team, team, [&](int64_t part, int) {
         body(counts + part * stride, count * part / team, count * (part + 1) / team);
@@ -43,7 +44,8 @@ struct MoeAlignOp {
   }
 
  private:
-  // Counts of every part become where its first row of each expert goes.
+  // Turns the counts of every part into the position of its first row of each expert. Sets the
+  // offsets of the experts, and returns the total.
   int32_t place(int32_t* counts, int64_t stride, int64_t parts, int32_t* offsets) const {
     int32_t at = 0;
     for (int64_t e = 0; e < experts_; ++e) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_sum: the weighted sum of the K rows of every token.
+// moe_sum: the weighted sum of the rows of a token's experts.
 #include "simd.hpp"
 
 namespace fk::cpu {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_softmax: a vector of tokens at a time, expert by expert, so that nothing is summed or
-// searched across lanes. The choice is made on the logits, which order as the probabilities do;
-// ties go to the lower index because a later expert must be larger to replace an earlier one.
+// topk_softmax. Each vector lane handles one token, and a loop runs over the experts, so no sum or
+// search crosses lanes. Softmax keeps the order of logits, so the kernel compares logits. Ties keep
+// the lower index: a later expert replaces an earlier one only if it is larger.
 #include "math.hpp"
 
 namespace fk::cpu {
+// Arguments of one call; `chosen` is k.
 struct TopkSoftmax {
   const void* logits;
   float* weights;
@@ -13,12 +14,12 @@ struct TopkSoftmax {
   int type, renormalize;
 };
 }  // namespace fk::cpu
-// `columns` holds the logits of 16 tokens.
+// Tokens [begin, end). `columns` is scratch [experts, 16 lanes].
 FK_CPU_KERNEL(topk_softmax, const TopkSoftmax&, int64_t begin, int64_t end, float* columns)
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-// Columns [expert, token] of `count` tokens; the other lanes are zero.
+// Transposes the logits of `count` tokens to [expert, lane]; the other lanes are zero.
 template <class T>
 FK_INLINE void load_columns(const TopkSoftmax& a, int64_t token, int64_t count, float* columns) {
   const T* logits = static_cast<const T*>(a.logits) + token * a.experts;
@@ -29,6 +30,7 @@ FK_INLINE void load_columns(const TopkSoftmax& a, int64_t token, int64_t count, 
   }
 }
 
+// Writes the k experts and weights of the tokens in `columns`.
 FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float* columns) {
   Vf top = splat(-__builtin_inff()), all{}, total{};
   for (int64_t e = 0; e < a.experts; ++e) top = max(load(columns + e * kLanes), top);
@@ -38,17 +40,18 @@ FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float*
     Vi index = Vi{} - 1;
     for (int64_t e = 0; e < a.experts; ++e) {
       const Vf v = load(columns + e * kLanes);
+      // Also true for the first logit that is not NaN: it may be -infinity.
       const Vi take = (v > best) | ((index < 0) & (v == v));
       best = take ? v : best;
       index = take ? Vi{} + static_cast<int32_t>(e) : index;
     }
-    index = index < 0 ? Vi{} : index;  // all that is left is NaN
+    index = index < 0 ? Vi{} : index;  // only NaN is left
     const Vf weight = exp(best - top);
     total += weight;
     for (int64_t j = 0; j < count; ++j) {
       a.ids[(token + j) * a.chosen + k] = index[j];
       a.weights[(token + j) * a.chosen + k] = weight[j];
-      columns[index[j] * kLanes + j] = __builtin_nanf("");  // taken: never the largest
+      columns[index[j] * kLanes + j] = __builtin_nanf("");  // never chosen again
     }
   }
   const Vf scale = 1.f / (a.renormalize ? total : all);
@@ -80,7 +83,7 @@ struct TopkSoftmaxOp {
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {
     need_float(max.logits, "logits: f32, bf16 or f16");
-    need.scratch = threads_max() * init.num_experts * 64;
+    need.scratch = threads_max() * init.num_experts * 64;  // 64 bytes: 16 lanes of float
   }
   TopkSoftmaxOp(const fk_host& host, const op::init& init, const op::weights&)
       : init_(init), threads_(threads_of(host)) {}
@@ -94,10 +97,11 @@ struct TopkSoftmaxOp {
                         type_of(args.logits),
                         init_.renormalize != 0};
     const int64_t tokens = args.logits->shape[0];
-    // Work counts more than bytes here.
+    // The estimate counts operations, because arithmetic dominates: split() takes them as bytes.
     split(threads_, tokens, tokens * (init_.num_experts * 8 + init_.top_k * 64),
           [&](int64_t begin, int64_t end, int thread) {
             kernel_(a, begin, end,
+                    // 16 lanes
                     static_cast<float*>(ctx.scratch) + thread * init_.num_experts * 16);
           });
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// global_response_norm: sums of squares over parts of an image, the scales of its channels from
-// them, then one more pass that applies these. Parts are of fixed size, so an image's result does
-// not depend on the threads or on the other images.
+// global_response_norm, in three steps: sums of squares over parts of an image, the scales of its
+// channels, and a pass that applies the scales. Parts have a fixed size, so the result does not
+// depend on the threads or on other images.
 #include "simd.hpp"
 
 namespace fk::cpu {
+// Arguments of one call: images [positions, channels].
 struct Response {
   const void *x, *weight, *bias;
   void* out;
@@ -19,7 +20,7 @@ FK_CPU_KERNEL(response_apply, const Response&, const float* scales, int64_t begi
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-// sums[C] = squares of the rows [begin, end) of all images.
+// sums[C] = sums of squares of rows [begin, end), counted over all images.
 void response_squares(const Response& a, int64_t begin, int64_t end, float* sums) {
   __builtin_memset(sums, 0, static_cast<size_t>(a.channels) * sizeof(float));
   with_type(a.type, [&]<class T>() {
@@ -33,7 +34,7 @@ void response_squares(const Response& a, int64_t begin, int64_t end, float* sums
   });
 }
 
-// The sums of an image's parts lie one after the other; the first row becomes 1 + weight * n.
+// Turns the sums of an image's parts [parts, C] into scales: the first row becomes 1 + weight * n.
 void response_scales(const Response& a, int64_t parts, float* sums) {
   Vf total{};
   for (int64_t part = 1; part < parts; ++part)
@@ -55,7 +56,7 @@ void response_scales(const Response& a, int64_t parts, float* sums) {
   });
 }
 
-// Rows [begin, end) of one image, whose scales these are.
+// Rows [begin, end), counted over all images, times `scales`, their image's, plus bias.
 void response_apply(const Response& a, const float* scales, int64_t begin, int64_t end) {
   with_type(a.type, [&]<class T>() {
     with_type(a.bias_type, [&]<class U>() {
@@ -81,7 +82,7 @@ namespace fk::cpu {
 
 namespace {
 
-constexpr int64_t kPart = 64;  // rows that are summed up by one thread
+constexpr int64_t kPart = 64;  // rows of a part; one thread sums a part
 
 int64_t parts_of(const fk_in* x) { return (x->shape[1] * x->shape[2] + kPart - 1) / kPart; }
 
@@ -122,14 +123,14 @@ struct GlobalResponseNormOp {
       }
     };
     const auto apply = [&](int64_t begin, int64_t end, int) {
-      // Backwards: what was read last is nearest.
+      // Backwards: the rows read last are still in a cache.
       for (int64_t i = end; i-- > begin;) {
         const int64_t b = i / parts, first = b * positions, row = i % parts * kPart;
         apply_(a, sums + b * parts * channels, first + row,
                first + std::min(positions, row + kPart));
       }
     };
-    // Image by image where there are enough of them: the second pass then finds it in a cache.
+    // If there are enough images, each is one item: its second pass then finds it in a cache.
     if (images >= 2 * threads_) {
       share(threads_, images, args.x->nbytes, [&](int64_t b, int thread) {
         squares(b * parts, (b + 1) * parts, thread);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// l2_norm: x / max(|x|, eps) by row; two passes, the second from the cache.
+// l2_norm: x / max(|x|, eps) for each row, in two passes; the second reads from the cache.
 #include "simd.hpp"
 
 namespace fk::cpu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm: the row (plus the residual) is kept in float32, so mean and variance take two exact
-// passes over the first-level cache.
+// layer_norm: copies a row (plus the residual) to float32 in the first-level cache. Mean and
+// variance then are two passes over exact values.
 #include "simd.hpp"
 
 namespace fk::cpu {
@@ -17,6 +17,7 @@ FK_CPU_KERNEL(layer_norm, const LayerNorm&, int64_t begin, int64_t end, float* r
 namespace fk::cpu::FK_CPU_LEVEL {
 
 template <class T>
+// row = x (+ residual) of token t, in float32.
 FK_INLINE void load_row(const LayerNorm& a, int64_t t, float* row) {
   const T* x = static_cast<const T*>(a.x) + t * a.channels;
   const T* residual = a.residual ? static_cast<const T*>(a.residual) + t * a.channels : nullptr;
@@ -49,7 +50,7 @@ void layer_norm(const LayerNorm& a, int64_t begin, int64_t end, float* row) {
       const Vf v = load(row + i) - mean;
       squares += v * v;
     }
-    float rest = 0;  // the unused lanes of a partial vector would count as -mean
+    float rest = 0;  // unused lanes of a partial vector would count as -mean
     for (int64_t i = c / kLanes * kLanes; i < c; ++i) rest += (row[i] - mean) * (row[i] - mean);
     const float scale = 1.f / root((sum(squares) + rest) / static_cast<float>(c) + a.eps);
     each_vector(c,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// q_kv_rms_norm: head_norm.hpp on both latents of a token.
+// q_kv_rms_norm: head_norm.hpp on the two latents of a token, q's and k/v's.
 #ifdef FK_CPU_OPS
 #include "fk/ops/q_kv_rms_norm.h"
 #include "head_norm.hpp"
@@ -35,6 +35,7 @@ struct QKvRmsNormOp {
   }
 
  private:
+  // One row per token: a single head, with head stride 0.
   HeadNorm describe(const fk_inout* x, const fk_in* weight) const {
     return {
         x->data,    weight->data,   x->strides[0], 0, 1, x->shape[1], static_cast<float>(init_.eps),

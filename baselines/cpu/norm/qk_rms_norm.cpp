@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qk_rms_norm: RMSNorm over every head of q and k, in place; rows may lie apart, as in a fused qkv
-// projection.
+// qk_rms_norm: RMSNorm of every head of q and k, in place, and the kernel of head_norm.hpp. Rows
+// need not be adjacent: they may lie in a fused qkv projection.
 #include "head_norm.hpp"
 #include "simd.hpp"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// rms_norm: two passes over a row, the second from the first-level cache. With a residual the sum
-// is kept in float32 between the passes, so that only the outputs are rounded.
+// rms_norm: two passes over a row; the second reads from the first-level cache. With a residual,
+// the sum stays in float32 between the passes, so only outputs are rounded.
 #include "simd.hpp"
 
 namespace fk::cpu {
+// Arguments of one call; null: absent.
 struct RmsNorm {
   const void *x, *weight;
   void *residual, *out;

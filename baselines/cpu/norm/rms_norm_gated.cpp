@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rms_norm_gated: two passes over a group of channels; the gated values stay in float32 between
-// them.
+// rms_norm_gated: two passes over each group of channels. The gated values stay in float32 between
+// the passes.
 #include "math.hpp"
 
 namespace fk::cpu {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mean_pool: positions are read in order, as memory likes it, onto sums in the first-level cache.
+// mean_pool: reads the positions in the order of memory and adds them to sums in the first-level
+// cache.
 #include "simd.hpp"
 
 namespace fk::cpu {
@@ -9,7 +10,7 @@ struct MeanPool {
   int64_t positions, channels;
   int type;
 };
-inline constexpr int64_t kPoolTile = 1024;
+inline constexpr int64_t kPoolTile = 1024;  // channels of one item
 }  // namespace fk::cpu
 FK_CPU_KERNEL(mean_pool, const MeanPool&, int64_t image, int64_t begin, int64_t end)
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// rotary_embedding: turns pairs of channels in place. Neox pairs are halves apart and vectors as
-// they are; interleaved pairs are neighbours and go through a small buffer that the compiler
-// shuffles.
+// rotary_embedding: rotates pairs of channels in place. Neox pairs are channels i and i + R/2, so
+// vectors of both load directly. Interleaved pairs are neighbours; a small buffer separates them.
 #include "simd.hpp"
 
 namespace fk::cpu {
 struct Rotary {
   void* x;
-  const float* table;  // [L, R]: cos, then sin
+  const float* table;  // [L, R]: cosines of R/2 pairs, then sines
   const int64_t* positions;
   int64_t token_stride, head_stride, heads, width;  // width: R; strides in elements
   int type, interleaved;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// selective_state_update: ssd_chunk_scan's kernel with one token a request.
+// selective_state_update: the kernel of ssd_chunk_scan (ssd.hpp) with one token per request.
 #include "ssd.hpp"
 
 #ifdef FK_CPU_OPS
@@ -10,6 +10,7 @@ namespace fk::cpu {
 struct SelectiveStateUpdateOp : SsdOp<fk::selective_state_update> {
   using SsdOp::SsdOp;
   void forward(const op::forward& args, const fk_ctx& ctx) {
+    // Token b belongs to request b.
     run(args, ctx.scratch, [](int64_t b, int64_t& first, int64_t& last, bool&) {
       first = b;
       last = b + 1;

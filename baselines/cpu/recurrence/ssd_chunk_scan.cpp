@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// ssd_chunk_scan, and the kernel that it shares with selective_state_update.
+// ssd_chunk_scan, and the kernel that it shares with selective_state_update (ssd.hpp).
 #include "math.hpp"
 #include "ssd.hpp"
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
+// Element `at`, or 0 if data is null.
 FK_INLINE float scalar_at(const void* data, int type, int64_t at) {
   float v = 0;
   if (data) with_type(type, [&]<class T>() { v = to_float(static_cast<const T*>(data)[at]); });
   return v;
 }
 
-// A token's share of a head: vectors as float32, the state's decay, the weight of its input.
+// A token's input of a head: vectors in float32, the decay of the state and the step size.
 struct SsdToken {
   const float *x, *b, *c;
   float decay, step;
 };
 
-// Rows [d, d + Rows) of the state: to = decay * from + step * x b^T; y = to c.
+// Rows [d, d + Rows) of the state: to = decay * from + step * x b^T, and y = to c.
 template <int Rows, class From, class To>
 FK_INLINE void advance_rows(const SsdToken& k, const From* from, int64_t from_row, To* to,
                             int64_t to_row, int64_t size, int64_t d, float* y) {
@@ -35,6 +36,7 @@ FK_INLINE void advance_rows(const SsdToken& k, const From* from, int64_t from_ro
   for (int r = 0; r < Rows; ++r) y[d + r] = sum(sums[r]);
 }
 
+// All rows of the state, four at a time.
 template <class From, class To>
 FK_INLINE void advance(const SsdToken& k, const From* from, int64_t from_row, To* to,
                        int64_t to_row, int64_t width, int64_t size, float* y) {
@@ -43,12 +45,14 @@ FK_INLINE void advance(const SsdToken& k, const From* from, int64_t from_row, To
   for (; d < width; ++d) advance_rows<1>(k, from, from_row, to, to_row, size, d, y);
 }
 
+// The tokens of one head. The first reads the state in place, the last writes it there; between
+// tokens it is in scratch.
 template <class T, class S>
 void ssd_tokens(const Ssd& a, int64_t first, int64_t last, int64_t slot, bool fresh, int64_t head,
                 float* scratch) {
   const int64_t width = a.width, size = a.state_size, group = head / a.heads_per_group;
   const auto room = [](int64_t floats) { return (floats + 15) / 16 * 16; };
-  float* work = scratch;  // the state between two tokens, dense
+  float* work = scratch;  // the state between two tokens, dense [width, size]
   float *b = work + room(width * size), *c = b + room(size), *x = c + room(size);
   float* y = x + room(width);
   S* state = static_cast<S*>(a.state) + slot * a.state_slot + head * a.state_head;
@@ -60,6 +64,7 @@ void ssd_tokens(const Ssd& a, int64_t first, int64_t last, int64_t slot, bool fr
   };
   for (int64_t t = first; t < last; ++t) {
     float step = to_float(static_cast<const T*>(a.dt)[t * a.dt_token + head]) + bias;
+    // from 20 on softplus(step) is step in float32
     if (a.softplus && step < 20.f) step = __builtin_log1pf(__builtin_expf(step));
     step = step < a.dt_min ? a.dt_min : step;
     if (a.dt_max > 0 && step > a.dt_max) step = a.dt_max;

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_tokens without sorting the vocabulary: one pass puts every token into one of 2048 buckets
-// by its distance from the largest logit and adds up, in double, the mass of each bucket; the cuts
-// by top_k and top_p and the draw each fall into one bucket, and only that one is sorted. Sums are
-// in double, so that a token differs from the exact answer only if `uniform` is within about 1e-13
-// of a boundary.
+// sample_tokens without a sort of the vocabulary. One pass puts every token into one of 2048
+// buckets by its distance from the largest logit, and sums the mass of each bucket. The limits of
+// top_k and top_p and the sampled token each fall into one bucket, and only that one is sorted.
+// Sums are in double, so a token differs from the exact answer only if `uniform` is within about
+// 1e-13 of a boundary.
 #include "math.hpp"
 
 namespace fk::cpu {
 
 inline constexpr int64_t kBuckets = 2048;
-inline constexpr float kReach =
-    45.f;  // exp(-45) = 3e-20: the last bucket holds what is further away
+// Distance of the last bucket: exp(-45) = 3e-20. It takes all tokens further away, too.
+inline constexpr float kReach = 45.f;
 
 struct SampleRow {
   const void* logits;
   int64_t vocabulary;
   float top, temperature;  // top: the largest logit
-  uint16_t* bucket;        // [V]
-  int32_t* counts;         // [kBuckets]
-  double* mass;            // [kBuckets]
+  uint16_t* bucket;        // [V]: each token's bucket
+  int32_t* counts;         // [kBuckets]: tokens of each
+  double* mass;            // [kBuckets]: sum of exp((logit - top) / temperature)
   int type;
 };
 struct TopToken {
   float logit;
-  int64_t index;  // the lowest
+  int64_t index;  // the lowest index at ties
 };
 
 }  // namespace fk::cpu
+// The largest logit of a row.
 FK_CPU_KERNEL(sample_top, const SampleRow&, TopToken* top)
+// Fills bucket, counts and mass.
 FK_CPU_KERNEL(sample_buckets, const SampleRow&)
 
 namespace fk::cpu::FK_CPU_LEVEL {
@@ -58,6 +60,7 @@ void sample_top(const SampleRow& a, TopToken* top) {
 }
 
 void sample_buckets(const SampleRow& a) {
+  // Buckets per unit of logit distance; the bound keeps it finite.
   const float wanted = static_cast<float>(kBuckets) / (kReach * a.temperature);
   const float scale = wanted < 1e30f ? wanted : 1e30f;
   const Vf last = splat(static_cast<float>(kBuckets - 1));
@@ -99,13 +102,14 @@ namespace fk::cpu {
 
 namespace {
 
-// The tokens of one row in the order of the contract, from whichever bucket on.
+// The tokens of one row from the most probable down, with their counts and masses so far. It skips
+// whole buckets by their sums and sorts a bucket only to enter it.
 class Walk {
  public:
   Walk(const SampleRow& row, uint64_t* tokens) : row_(row), tokens_(tokens) {}
 
-  // Visits tokens until stop(count, mass), told how many came so far and their mass, both with this
-  // token, says so; skip(count, mass) says that it cannot happen up to a bucket's end.
+  // Visits tokens until stop(count, mass) is true; both include the current token. skip(count,
+  // mass) is true if stop cannot be true up to a bucket's end, which has this count and mass.
   template <class Skip, class Stop>
   void find(const Skip& skip, const Stop& stop) {
     count = 0;
@@ -131,6 +135,7 @@ class Walk {
   double mass = 0;
 
  private:
+  // In float32; bf16 is the only other type.
   float logit(int64_t i) const {
     if (row_.type == kF32) return static_cast<const float*>(row_.logits)[i];
     const uint32_t bits = uint32_t{static_cast<const uint16_t*>(row_.logits)[i]} << 16;
@@ -138,6 +143,7 @@ class Walk {
     std::memcpy(&value, &bits, sizeof value);
     return value;
   }
+  // The mass of a token. Tokens of equal logits follow each other, so the last one is kept.
   double weight(uint64_t token_key) {
     const auto order = static_cast<uint32_t>(token_key >> 32);
     if (order != order_) {
@@ -147,31 +153,33 @@ class Walk {
     }
     return weight_;
   }
+  // Sorts the tokens of a bucket by logit, largest first, then by index.
   void sort(int64_t bucket) {
     if (sorted_ == bucket) return;
     sorted_ = bucket;
     order_ = 0;
-    weight_ = 0;  // order 0 would be a NaN
+    weight_ = 0;  // order 0 would be a NaN: no token has it
     int64_t n = 0;
     for (int64_t i = 0; i < row_.vocabulary; ++i) {
       if (row_.bucket[i] != bucket) continue;
       const float value = logit(i) + 0.f;  // -0 is 0
       uint32_t bits;
       std::memcpy(&bits, &value, sizeof bits);
-      bits =
-          bits >> 31 ? bits : ~bits & 0x7fffffffu;  // ascending in this is descending in the logit
+      // Ascending in this is descending in the logit.
+      bits = bits >> 31 ? bits : ~bits & 0x7fffffffu;
       tokens_[n++] = uint64_t{bits} << 32 | static_cast<uint32_t>(i);
     }
     std::sort(tokens_, tokens_ + n);
   }
 
   const SampleRow& row_;
-  uint64_t* tokens_;  // of bucket sorted_: order, index
+  uint64_t* tokens_;  // tokens of bucket sorted_: order in the high half, index in the low
   int64_t sorted_ = -1;
   uint32_t order_ = 0;
   double weight_ = 0;
 };
 
+// The token for `uniform` in [0, 1), after the limits of top_k (0: none) and top_p.
 int64_t draw(const SampleRow& row, uint64_t* tokens, int64_t top_k, double top_p, double uniform) {
   Walk walk(row, tokens);
   int64_t kept = row.vocabulary;
@@ -200,8 +208,11 @@ int64_t draw(const SampleRow& row, uint64_t* tokens, int64_t top_k, double top_p
 
 struct SampleTokensOp {
   using op = fk::sample_tokens;
-  static constexpr fk_claims claims{
-      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F64, 0, 0, nullptr};
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU,
+                                    FK_GRAPH_ALWAYS,       /*deterministic=*/1,
+                                    /*batch_invariant=*/1, FK_ACCUMULATE_F64,
+                                    /*side_streams=*/0,    /*sm_count=*/0,
+                                    /*sm=*/nullptr};
 
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {
@@ -223,6 +234,7 @@ struct SampleTokensOp {
 
  private:
   static int64_t thread_bytes(int64_t vocabulary) {
+    // 10: a key and a bucket for each token; 12: a mass and a count for each bucket
     return (vocabulary * 10 + kBuckets * 12 + 255) / 256 * 256;
   }
 

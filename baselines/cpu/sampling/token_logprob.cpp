@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// token_logprob: two passes over a row, its largest logit and the sum of exponentials; the second
-// reads from the cache. Four sums at a time hide the latency of the additions.
+// token_logprob, and the kernel of log_sum.hpp. It passes over a row twice, for the largest logit
+// and for the sum of exponentials; the second pass reads from the cache. Four sums at a time hide
+// the latency of additions.
 #include "log_sum.hpp"
 
 #include "math.hpp"
@@ -22,6 +23,7 @@ void log_sum(const LogSum& a, float* top, float* total) {
       for (int j = 0; j < 4; ++j) sums[j] += exp(load(x + i + j * kLanes) - best);
     }
     for (; i < whole; i += kLanes) sums[0] += exp(load(x + i) - best);
+    // The last, partial vector: its unused lanes are not added.
     const Vf rest = exp(load_n(x + whole, a.vocabulary - whole) - best);
     float sum_all = sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
     for (int64_t j = 0; j < a.vocabulary - whole; ++j) sum_all += rest[j];
@@ -51,7 +53,7 @@ struct TokenLogprobOp {
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx&) {
     const int type = type_of(args.logits);
-    // Work counts more than bytes here.
+    // Four times the bytes, because arithmetic dominates.
     share(threads_, args.logits->shape[0], args.logits->nbytes * 4, [&](int64_t b, int) {
       const char* row = data<char>(args.logits) + b * init_.vocab_size * bytes_of(type);
       float top = 0, total = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_logprobs: the sum of exponentials by vectors, then one pass that keeps the best in a short
-// sorted list; few logits get beyond its last entry.
+// topk_logprobs: the sum of exponentials by log_sum.hpp, then a pass that keeps the best logits in
+// a short sorted list. Few logits are larger than its last entry.
 #ifdef FK_CPU_OPS
 #include "fk/ops/topk_logprobs.h"
 #include "log_sum.hpp"
@@ -26,7 +26,7 @@ struct TopkLogprobsOp {
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const int type = type_of(args.logits);
-    // Work counts more than bytes here.
+    // Four times the bytes, because arithmetic dominates.
     share(threads_, args.logits->shape[0], args.logits->nbytes * 4, [&](int64_t b, int thread) {
       const char* row = data<char>(args.logits) + b * init_.vocab_size * bytes_of(type);
       int64_t* tokens = data<int64_t>(args.tokens) + b * init_.top_k;
@@ -55,7 +55,8 @@ struct TopkLogprobsOp {
     return value;
   }
 
-  // The first of equal logits stays in front, since only a larger one moves it.
+  // Inserts each logit into the sorted list. The first of equal logits stays in front, because only
+  // a larger one moves it.
   template <class T, class ToFloat>
   void select(const T* row, ToFloat to_float, float* best, int64_t* tokens) const {
     int64_t count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sparse_conv_neighbor_map with one bit per cell of the output's grid: the outputs in ascending
-// order and the row of each are counts of bits, so nothing is hashed and nothing is sorted. Pairs
-// are found offset by offset, in parallel.
+// sparse_conv_neighbor_map, with one bit per cell of the output's grid. The bits give the outputs
+// in ascending order, and counts of bits give the row of each, so nothing is hashed or sorted.
+// Pairs are found for each kernel offset, in parallel.
 #ifdef FK_CPU_OPS
 #include "fk/ops/sparse_conv_neighbor_map.h"
 #include "op.hpp"
@@ -10,9 +10,11 @@ namespace fk::cpu {
 
 namespace {
 
+// The output's grid and the kernel. Arrays of three are axes.
 struct MapGrid {
   int64_t size[3], kernel[3], stride[3], padding[3], dilation[3];
-  int log_stride[3];  // -1 where it is not a power of two
+  int log_stride[3];  // -1: not a power of two
+  // positions of the kernel; cells of the output's grid, over all of the batch
   int64_t offsets, cells;
 
   explicit MapGrid(const fk_sparse_conv_neighbor_map_init& init) {
@@ -32,10 +34,11 @@ struct MapGrid {
       offsets *= kernel[i];
     }
   }
+  // 64-bit words of one bit per cell.
   int64_t words() const { return cells / 64 + 1; }
 };
 
-// The output cells that inputs meet at one offset of the kernel.
+// Maps inputs to the output cells that they meet at offset k of the kernel.
 struct MapOffset {
   const MapGrid& grid;
   int64_t shift[3];
@@ -44,12 +47,14 @@ struct MapOffset {
                           k % g.kernel[2]};
     for (int i = 0; i < 3; ++i) shift[i] = g.padding[i] - at[i] * g.dilation[i];
   }
+  // The cell of an input [batch, 3 coordinates], or -1 if there is none.
   int64_t cell(const int32_t* coord) const {
     int64_t out = coord[0];
     for (int i = 0; i < 3; ++i) {
       int64_t at = coord[i + 1] + shift[i];
       if (at < 0) return -1;
-      // Strides are powers of two nearly always; a division costs as much as the rest of this.
+      // Strides are nearly always powers of two. A division costs as much as the rest of this
+      // function.
       if (grid.log_stride[i] >= 0) {
         if (at & (grid.stride[i] - 1)) return -1;
         at >>= grid.log_stride[i];
@@ -79,6 +84,7 @@ struct SparseConvNeighborMapOp {
           grid.size[i] != init.spatial_shape->at[i])
         throw unsupported{"submanifold: strides of 1 and an odd, centered kernel"};
     }
+    // bits and counts per word, and rows
     need.scratch = grid.words() * 12 + max.coords->shape[0] * 4;
   }
   SparseConvNeighborMapOp(const fk_host& host, const op::init& init, const op::weights&)
@@ -101,9 +107,10 @@ struct SparseConvNeighborMapOp {
 
  private:
   struct Map {
-    uint64_t* bits;    // of every cell
-    uint32_t* before;  // by word: how many bits there are in the words before it
-    int32_t* rows;     // submanifold: by rank, the row of coords
+    uint64_t* bits;    // one of each cell
+    uint32_t* before;  // of each word: the number of bits in the words before it
+    int32_t* rows;     // submanifold: the row of coords for each rank
+    // The number of marked cells before `cell`.
     int64_t rank(int64_t cell) const {
       const uint64_t below = bits[cell / 64] & ((uint64_t{1} << cell % 64) - 1);
       return before[cell / 64] + __builtin_popcountll(below);
@@ -111,6 +118,7 @@ struct SparseConvNeighborMapOp {
     bool has(int64_t cell) const { return bits[cell / 64] >> cell % 64 & 1; }
   };
 
+  // Marks the output cells. A submanifold has the cells of its inputs alone.
   void mark(const op::forward& args, const Map& map) const {
     split(threads_, grid_.words(), grid_.words() * 8, [&](int64_t begin, int64_t end, int) {
       std::memset(map.bits + begin, 0, static_cast<size_t>(end - begin) * 8);
@@ -127,6 +135,7 @@ struct SparseConvNeighborMapOp {
     }
   }
 
+  // Fills `before`; returns the number of marked cells.
   int64_t rank(const Map& map) const {
     uint32_t count = 0;
     for (int64_t w = 0; w < grid_.words(); ++w) {
@@ -136,6 +145,7 @@ struct SparseConvNeighborMapOp {
     return count;
   }
 
+  // Submanifold: outputs keep the order of the inputs.
   void keep(const op::forward& args, const Map& map) const {
     const int64_t count = args.coords->shape[0];
     const auto* coords = data<int32_t>(args.coords);
@@ -146,6 +156,7 @@ struct SparseConvNeighborMapOp {
       std::memcpy(args.out_coords->data, coords, static_cast<size_t>(count) * 16);
   }
 
+  // Writes the coordinates of all marked cells, in ascending order.
   void list(const op::forward& args, const Map& map) const {
     split(threads_, grid_.words(), grid_.words() * 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t w = begin; w < end; ++w) {
@@ -160,10 +171,11 @@ struct SparseConvNeighborMapOp {
     });
   }
 
+  // Writes the pairs (input row, output row) of each offset.
   void pair(const op::forward& args, const Map& map) const {
     const auto* coords = data<int32_t>(args.coords);
     const int64_t rows = args.coords->shape[0];
-    // The pairs of two opposite offsets of a submanifold are each other's, swapped.
+    // In a submanifold, the pairs of two opposite offsets are equal but swapped.
     const int64_t half = init_.submanifold ? grid_.offsets / 2 + 1 : grid_.offsets;
     share(threads_, half, half * rows * 64, [&](int64_t k, int) {
       const MapOffset offset(grid_, k);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gaussian_tile_intersection: a counting sort by tile, whose counts give the offsets and the total
-// before anything is written, then a sort of every tile by depth and Gaussian in one 64-bit key.
-// Each thread scatters the Gaussians into rows of tiles of its own, so that the order is fixed.
+// gaussian_tile_intersection: a counting sort by tile, then a sort of every tile. The counts give
+// the offsets and the total before anything is written. A tile is sorted by 64-bit keys, depth then
+// Gaussian. Each thread has rows of tiles of its own, so the order is fixed.
 #ifdef FK_CPU_OPS
 #include "fk/ops/gaussian_tile_intersection.h"
 #include "op.hpp"
@@ -10,10 +10,12 @@ namespace fk::cpu {
 
 namespace {
 
+// The tiles that a Gaussian touches.
 struct TileBox {
-  int32_t left, right, top, bottom;  // right and bottom are excluded
+  int32_t left, right, top, bottom;  // right and bottom are exclusive
 };
 
+// Tiles [first, last) along one axis; mean, radius and size are in pixels.
 void tile_span(float mean, int32_t radius, float size, int64_t tiles, int32_t& first,
                int32_t& last) {
   const float center = mean / size, width = static_cast<float>(radius) / size;
@@ -46,6 +48,7 @@ struct GaussianTileIntersectionOp {
   }
 
  private:
+  // The parts of scratch. With null scratch it only computes `bytes`.
   struct Parts {
     Parts(const op::init& init, const op::forward& args, void* scratch)
         : gaussians(args.depths->shape[0] * args.depths->shape[1]),
@@ -60,12 +63,13 @@ struct GaussianTileIntersectionOp {
       ends = reinterpret_cast<int32_t*>(take(rows * init.tile_width * 4));
       keys = reinterpret_cast<uint64_t*>(take(args.isect_ids->shape[0] * 8));
     }
-    int64_t gaussians, rows, bytes = 0;  // rows: of tiles, in all images
+    int64_t gaussians, rows, bytes = 0;  // rows: rows of tiles in all images
     TileBox* boxes;
-    int32_t* ends;   // of each tile: how far it is filled
-    uint64_t* keys;  // depth, Gaussian
+    int32_t* ends;   // of each tile: the position after its last key so far
+    uint64_t* keys;  // depth in the high half, Gaussian in the low
   };
 
+  // Fills the boxes; a Gaussian without a positive radius touches no tile.
   void make_boxes(const op::forward& args, const Parts& parts) const {
     const auto* means = data<float>(args.means2d);
     const auto* radii = data<int32_t>(args.radii);
@@ -85,8 +89,8 @@ struct GaussianTileIntersectionOp {
     });
   }
 
-  // body(Gaussian, tile) for every intersection, in parallel over rows of tiles; those of one tile
-  // by ascending Gaussian.
+  // Calls body(Gaussian, tile) for every intersection, in parallel over rows of tiles. The
+  // Gaussians of a tile come in ascending order.
   template <class Body>
   void each(const op::forward& args, const Parts& parts, const Body& body) const {
     const int64_t count = args.depths->shape[1];
@@ -102,6 +106,7 @@ struct GaussianTileIntersectionOp {
     });
   }
 
+  // Counts each tile's intersections, sets its offset, and returns their total.
   int64_t count(const op::forward& args, const Parts& parts) const {
     const int64_t tiles = parts.rows * init_.tile_width;
     std::fill_n(parts.ends, tiles, 0);
@@ -116,13 +121,16 @@ struct GaussianTileIntersectionOp {
     return found;
   }
 
+  // Writes the keys into the ranges of their tiles.
   void scatter(const op::forward& args, const Parts& parts) const {
+    // Depths are positive, so their bits order as the floats do.
     const auto* depths = data<uint32_t>(args.depths);
     each(args, parts, [&](int64_t i, int64_t tile) {
       parts.keys[parts.ends[tile]++] = uint64_t{depths[i]} << 32 | static_cast<uint32_t>(i);
     });
   }
 
+  // Sorts each tile and writes its ids: image and tile in the high half, depth in the low.
   void write(const op::forward& args, const Parts& parts, int64_t found) const {
     const int64_t per_image = init_.tile_width * init_.tile_height;
     int bits = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add: a + b, bound by memory.
+// add: a + b; memory bounds its time.
 #include "simd.hpp"
 
 namespace fk::cpu {

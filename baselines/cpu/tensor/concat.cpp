@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// concat: a copy of rows, bound by memory: no faster than any other provider's memcpy.
+// concat: copies rows; memory bounds its time.
 #ifdef FK_CPU_OPS
 #include "fk/ops/concat.h"
 #include "op.hpp"

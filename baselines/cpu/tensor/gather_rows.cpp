@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gather_rows: a copy of chosen rows, bound by memory: no faster than any other provider's memcpy.
+// gather_rows: copies chosen rows; memory bounds its time.
 #ifdef FK_CPU_OPS
 #include "fk/ops/gather_rows.h"
 #include "op.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// scaled_add: x + scale * y, or scale * y; bound by memory.
+// scaled_add: x + scale * y, or scale * y without x; memory bounds its time.
 #include "simd.hpp"
 
 namespace fk::cpu {
 struct ScaledAdd {
-  const void *x, *y;  // x: null where it is absent
+  const void *x, *y;  // x: null if absent
   void* out;
   float scale;
   int type;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter_rows: a copy to chosen rows, bound by memory: no faster than any other provider's memcpy.
+// scatter_rows: copies rows to chosen places; memory bounds its time.
 #ifdef FK_CPU_OPS
 #include "fk/ops/scatter_rows.h"
 #include "op.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose: square tiles, turned in the first-level cache.
+// transpose: transposes square tiles in the first-level cache.
 #include "simd.hpp"
 
 namespace fk::cpu {
+// Images [channels, positions] become [positions, channels].
 struct Transpose {
   const void* x;
   void* out;
@@ -14,14 +15,15 @@ FK_CPU_KERNEL(transpose, const Transpose&, int64_t image, int64_t begin, int64_t
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-inline constexpr int64_t kTile = 32;
+inline constexpr int64_t kTile = 32;  // rows and columns of a tile
 
 FK_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// turned[columns, rows] = x[rows, columns], both with rows of their own stride.
+// turned[columns, rows] = x[rows, columns]; each has a row stride of its own.
 FK_INLINE void turn(const float* x, int64_t x_stride, float* turned, int64_t turned_stride,
                     int64_t rows, int64_t columns) {
-  if (rows == 3 && turned_stride == 3) {  // the colours of a pixel
+  // the colours of a pixel: a loop that the compiler unrolls
+  if (rows == 3 && turned_stride == 3) {
     for (int64_t j = 0; j < columns; ++j)
       for (int64_t i = 0; i < 3; ++i) turned[j * 3 + i] = x[i * x_stride + j];
     return;
@@ -30,7 +32,7 @@ FK_INLINE void turn(const float* x, int64_t x_stride, float* turned, int64_t tur
     for (int64_t i = 0; i < rows; ++i) turned[j * turned_stride + i] = x[i * x_stride + j];
 }
 
-// Positions [begin, end) of one image. Tiles of 16 bits pass through float32 copies.
+// Positions [begin, end) of one image. Tiles with 16-bit elements pass through float32 copies.
 template <class T, class U>
 FK_INLINE void transpose_as(const Transpose& a, const T* x, U* out, int64_t begin, int64_t end) {
   alignas(64) float wide[kTile * kTile], turned[kTile * kTile];
@@ -54,7 +56,7 @@ FK_INLINE void transpose_as(const Transpose& a, const T* x, U* out, int64_t begi
       turn(source, sizeof(T) == 4 ? a.positions : kTile, target, sizeof(U) == 4 ? a.channels : rows,
            rows, columns);
       if constexpr (sizeof(U) != 4) {
-        const bool whole = rows == a.channels;  // then the rows of the output are one piece
+        const bool whole = rows == a.channels;  // then the output's rows are contiguous
         const int64_t pieces = whole ? 1 : columns, piece = whole ? columns * rows : rows;
         for (int64_t j = 0; j < pieces; ++j)
           each_vector(piece, [&](int64_t i, auto n) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The decoder of a language model: all layers between the begin and the end of a step.
 #include "baselines/models/parts/dense_decoder.hpp"
 
 #include "baselines/models/parts/decode_step.hpp"

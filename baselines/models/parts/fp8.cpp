@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the fp8 block quantization of a checkpoint from its config.
 #include "baselines/models/parts/fp8.hpp"
 
 namespace fk::parts {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// activation: a function of every element.
+// activation: applies the function of init.kind to every element.
 #include "fk/ops/activation.h"
 #include "op.hpp"
 

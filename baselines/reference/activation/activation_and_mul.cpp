@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// activation_and_mul: the first half of a row is the gate.
+// activation_and_mul: a function of the first half of a row, the gate, times the second half.
 #include "fk/ops/activation_and_mul.h"
 #include "op.hpp"
 

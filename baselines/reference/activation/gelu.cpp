@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu: x * Phi(x), or its tanh approximation.
+// gelu: x * Phi(x), where Phi is the normal distribution, or its tanh approximation.
 #include "fk/ops/gelu.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul: the first half of a row is the gate.
+// silu_and_mul: silu of the first half of a row, the gate, times the second half.
 #include "fk/ops/silu_and_mul.h"
 #include "op.hpp"
 

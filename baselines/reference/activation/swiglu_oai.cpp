@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// swiglu_oai: gate and up are neighbours.
+// swiglu_oai: gate and up are neighbouring columns of a row (swiglu_pairs() in math.hpp).
 #include "fk/ops/swiglu_oai.h"
 #include "op.hpp"
 

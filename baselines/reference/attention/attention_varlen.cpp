@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_varlen: queries are aligned with the end of the keys; a query that sees no key gives 0.
+// attention_varlen: softmax attention of each query over the keys of its sequence. The last query
+// is at the position of the last key; a query that sees no key gives 0.
 #include "fk/ops/attention_varlen.h"
 #include "op.hpp"
 
@@ -40,6 +41,7 @@ struct AttentionVarlen : Base<attention_varlen> {
   }
 
  private:
+  // Attention of head h of token t over the keys [from, to).
   void attend(const op::forward& args, int64_t t, int64_t h, int64_t from, int64_t to,
               const Rows& row) const {
     const int64_t g = h / (init.num_heads / init.num_kv_heads), width = init.head_dim;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bidirectional_attention: see bidirectional.hpp.
+// bidirectional_attention: the two passes of bidirectional.hpp over x.
 #include "fk/ops/bidirectional_attention.h"
 #include "bidirectional.hpp"
 

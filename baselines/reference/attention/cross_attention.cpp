@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cross_attention: see cross.hpp.
+// cross_attention: cross_attend() of cross.hpp for every token of every request.
 #include "fk/ops/cross_attention.h"
 #include "cross.hpp"
 

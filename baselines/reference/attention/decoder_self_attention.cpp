@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// decoder_self_attention: see decoder.hpp.
+// decoder_self_attention: SelfAttentionOf (decoder.hpp) for this op's fields.
 #include "fk/ops/decoder_self_attention.h"
 #include "decoder.hpp"
 

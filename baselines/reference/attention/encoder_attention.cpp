@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// encoder_attention: see encoder.hpp.
+// encoder_attention: attend_encoder() of encoder.hpp without a norm before it.
 #include "fk/ops/encoder_attention.h"
 #include "encoder.hpp"
 

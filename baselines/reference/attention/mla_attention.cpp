@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_attention: all scores of one head, their softmax, then the latents.
+// mla_attention: attention of every head over the cached latents of its request (LatentRequest in
+// mla.hpp).
 #include "fk/ops/mla_attention.h"
 #include "mla.hpp"
 

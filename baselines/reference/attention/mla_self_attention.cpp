@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_self_attention: see mla.hpp.
+// mla_self_attention: the two passes of MlaDecoder (mla.hpp) over x.
 #include "fk/ops/mla_self_attention.h"
 #include "mla.hpp"
 

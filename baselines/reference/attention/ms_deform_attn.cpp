@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ms_deform_attn: head by head, point by point, the four pixels around each place.
+// ms_deform_attn: for each query and head, adds the four pixels around each sampling place,
+// weighted by their distances (bilinear) and the place's attention weight.
 #include "fk/ops/ms_deform_attn.h"
 #include "op.hpp"
 
@@ -37,6 +38,7 @@ struct DeformableAttention : Base<ms_deform_attn> {
   }
 
  private:
+  // Adds the pixels around one place of a level to sum[D].
   void sample(const op::forward& args, int64_t b, int64_t h, int64_t level, const double* place,
               double* sum) const {
     const int64_t high = index<int64_t>(args.spatial_shapes, 2 * level);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention: all scores of one query head, their softmax, then the values.
-#define FK_PAGED_ATTENTION_EDITION 2
+// paged_attention: softmax attention of each query head over the pages of its request (PagedRequest
+// in math.hpp).
+#define FK_PAGED_ATTENTION_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/paged_attention.h"
 #include "op.hpp"
 
@@ -42,7 +43,7 @@ struct PagedAttention : Base<paged_attention> {
   struct Range {
     int64_t first, end;
   };
-  // What the query at `position` of a context sees.
+  // The positions that the query at `position` of a context of `length` sees.
   Range seen(int64_t position, int64_t length) const {
     Range range{0, init.causal ? position + 1 : length};
     if (init.window > 0) {

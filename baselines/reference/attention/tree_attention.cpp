@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tree_attention: the positions that a query sees are listed first; attention runs over the list.
+// tree_attention: lists the positions that a query sees in the tree of draft tokens (TreeOf in
+// math.hpp), then attends to the list.
 #include "fk/ops/tree_attention.h"
 #include "op.hpp"
 

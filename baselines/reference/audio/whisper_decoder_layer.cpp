@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// whisper_decoder_layer: see decoder.hpp, cross.hpp and whisper_mlp.hpp; norms come before all
-// three.
+// whisper_decoder_layer: self-attention (decoder.hpp), attention to the encoder's output
+// (cross.hpp) and an MLP (whisper_mlp.hpp). A layer norm comes before each of the three.
 #include "fk/ops/whisper_decoder_layer.h"
 #include "cross.hpp"
 #include "decoder.hpp"
@@ -46,7 +46,7 @@ struct WhisperDecoderLayer : Base<whisper_decoder_layer> {
   }
 
  private:
-  // What comes after self-attention, whose result is in rows.out.
+  // The rest of the layer for token t, after self-attention. Its result is in rows.out.
   void finish(const op::forward& args, int64_t t, const Rows& rows) const {
     const int64_t channels = init.hidden_size;
     const CrossWeights cross{weights.cross_q, weights.cross_q_bias.or_null, weights.cross_o,
@@ -62,6 +62,7 @@ struct WhisperDecoderLayer : Base<whisper_decoder_layer> {
     whisper_mlp(init, weights, tanh_form, y, rows.mlp, y);
     store(args.out, offset(args.out, t), channels, y);
   }
+  // The request that a token belongs to.
   static int64_t request_of(const fk_in* starts, int64_t token) {
     int64_t b = 0;
     while (index<int32_t>(starts, b + 1) <= token) ++b;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// whisper_encoder_layer: see encoder.hpp and whisper_mlp.hpp; norms come before attention and MLP.
+// whisper_encoder_layer: self-attention (encoder.hpp) and an MLP (whisper_mlp.hpp), each after a
+// layer norm.
 #include "fk/ops/whisper_encoder_layer.h"
 #include "encoder.hpp"
 #include "whisper_mlp.hpp"

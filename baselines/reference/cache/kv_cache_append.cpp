@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache_append: row t of k and v goes to slot slot_mapping[t]; a negative slot takes none.
+// kv_cache_append: row t of k and v goes to slot slot_mapping[t] of the cache. A negative slot: the
+// token is not stored.
 #include "fk/ops/kv_cache_append.h"
 #include "op.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache_move: all rows into scratch, then out of it, so that a target may be another's source.
+// kv_cache_move: copies all rows to scratch, then to their target slots, because a target may be
+// the source of another row.
 #include "fk/ops/kv_cache_move.h"
 #include "op.hpp"
 
@@ -25,7 +26,8 @@ struct KvCacheMove : Base<kv_cache_move> {
   }
 
  private:
-  // then(offset in the cache, row in scratch) for every head of every token that is moved.
+  // Calls then(offset in the cache, row in scratch) for every head of every token that moves.
+  // `slots` are the sources or the targets.
   template <class Then>
   void each(const op::forward& args, const fk_inout* cache, double* rows, const fk_in* slots,
             Then then) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_cache_append: latent and rotated key of token t lie one after the other in its slot; a
-// negative slot takes none.
+// mla_cache_append: stores latent and rotated key of token t, one after the other, in slot
+// slot_mapping[t]. A negative slot: the token is not stored.
 #include "fk/ops/mla_cache_append.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_gather: the communicator's.
+// all_gather: calls the communicator's function.
 #include "fk/ops/all_gather.h"
 #include "collective.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_gather_columns: every rank lays its x into a buffer that all can read.
+// all_gather_columns: every rank shares its x (Ranked in collective.hpp); each then assembles the
+// rows from the columns of all ranks.
 #include "fk/ops/all_gather_columns.h"
 #include "collective.hpp"
 

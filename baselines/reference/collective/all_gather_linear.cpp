@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_gather_linear: every rank lays its rows where all can read them.
+// all_gather_linear: every rank shares its rows of x (Ranked in collective.hpp); each then
+// multiplies the rows of all ranks with the weight.
 #include "fk/ops/all_gather_linear.h"
 #include "collective.hpp"
 

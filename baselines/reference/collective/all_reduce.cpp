@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce: the communicator's, which adds up in double in the order of the ranks.
+// all_reduce: calls the communicator's function, which sums in double in the order of the ranks.
 #include "fk/ops/all_reduce.h"
 #include "collective.hpp"
 

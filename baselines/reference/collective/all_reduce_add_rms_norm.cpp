@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce_add_rms_norm: the sum over the ranks in double, added to the residual before anything
-// is rounded.
+// all_reduce_add_rms_norm: sums x over the ranks in double, adds the residual and normalises. Only
+// residual and out are rounded.
 #include "fk/ops/all_reduce_add_rms_norm.h"
 #include "collective.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_to_all: the communicator's.
+// all_to_all: calls the communicator's function.
 #include "fk/ops/all_to_all.h"
 #include "collective.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_all_reduce: the products are added up over the ranks in double.
+// linear_all_reduce: x @ weight^T, summed over the ranks in double (SummedProduct in
+// collective.hpp).
 #include "fk/ops/linear_all_reduce.h"
 #include "collective.hpp"
 

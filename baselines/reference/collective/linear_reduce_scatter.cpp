@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_reduce_scatter: the products are added up over the ranks in double, and this rank's rows
-// are kept.
+// linear_reduce_scatter: x @ weight^T, summed over the ranks in double (SummedProduct in
+// collective.hpp). Each rank stores its own rows of the sum.
 #include "fk/ops/linear_reduce_scatter.h"
 #include "collective.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce_scatter: the communicator's, which adds up in double in the order of the ranks.
+// reduce_scatter: calls the communicator's function, which sums in double in the order of the
+// ranks.
 #include "fk/ops/reduce_scatter.h"
 #include "collective.hpp"
 

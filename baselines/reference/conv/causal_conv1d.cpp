@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_conv1d: token by token through a window of the last inputs.
+// causal_conv1d: token by token, through a window of the last inputs (ConvWindow in
+// recurrence.hpp).
 #include "fk/ops/causal_conv1d.h"
 #include "recurrence.hpp"
 

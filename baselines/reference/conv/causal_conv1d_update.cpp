@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_conv1d_update: one token for each request.
+// causal_conv1d_update: as causal_conv1d, with one token per request.
 #include "fk/ops/causal_conv1d_update.h"
 #include "recurrence.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d: the patch that an output pixel sees against every row of the weight.
+// conv2d: every row of the weight times the input patch of an output pixel (gather_patch() in
+// image.hpp).
 #include "fk/ops/conv2d.h"
 #include "image.hpp"
 

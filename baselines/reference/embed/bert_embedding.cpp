@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bert_embedding: the sum of three rows, normalised.
+// bert_embedding: the sum of a word's, a type's and a position's row, then a layer norm.
 #include "fk/ops/bert_embedding.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// embedding_bag: table after table, bag after bag, one row of doubles.
+// embedding_bag: the sum or mean of a bag's rows, for each table and bag.
 #include "fk/ops/embedding_bag.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vocab_parallel_embedding: the row of an id that this rank has, zeros for the others.
+// vocab_parallel_embedding: the row of an id if this rank has it, else zeros.
 #include "fk/ops/vocab_parallel_embedding.h"
 #include "collective.hpp"
 

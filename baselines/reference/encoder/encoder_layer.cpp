@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// encoder_layer: see encoder.hpp; norms come after the sums, as in BERT.
+// encoder_layer: self-attention (encoder.hpp) and an MLP. A layer norm comes after each sum with
+// the residual, as in BERT.
 #include "fk/ops/encoder_layer.h"
 #include "encoder.hpp"
 

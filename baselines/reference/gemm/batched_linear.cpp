@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// batched_linear: row by row, head by head, each with a matrix of its own.
+// batched_linear: for each row and head, a product with the head's matrix.
 #include "fk/ops/batched_linear.h"
 #include "op.hpp"
 

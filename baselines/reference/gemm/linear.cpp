@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear: one row of x against one row of the weight after the other.
+// linear: for each row of x, a dot product with every row of the weight.
 #include "fk/ops/linear.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_fp8_block: one row of x against one row of the weight after the other.
+// linear_fp8_block: for each row of x, scaled_matrix_vector() of fp8_block.hpp.
 #include "fk/ops/linear_fp8_block.h"
 #include "fp8_block.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm: assignment by assignment, each against the matrix of its expert.
-#define FK_MOE_GROUPED_GEMM_EDITION 2
+// moe_grouped_gemm: each assignment's row of x times its expert's matrix.
+#define FK_MOE_GROUPED_GEMM_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/moe_grouped_gemm.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm_fp8_block: assignment by assignment, each against the matrix of its expert.
+// moe_grouped_gemm_fp8_block: each assignment's row of x times its expert's matrix (fp8_block.hpp).
 #include "fk/ops/moe_grouped_gemm_fp8_block.h"
 #include "fp8_block.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm_mxfp4: assignment by assignment, each against the matrix of its expert.
+// moe_grouped_gemm_mxfp4: each assignment's row of x times its expert's matrix (mxfp4.hpp).
 #include "fk/ops/moe_grouped_gemm_mxfp4.h"
 #include "mxfp4.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bidirectional_decoder_layer: see bidirectional.hpp; the second half is a gated MLP. A token is
-// written when all tokens have been read.
+// bidirectional_decoder_layer: self-attention (bidirectional.hpp) and a gated MLP, each after an
+// RMSNorm. No token is written before all have been read.
 #include "fk/ops/bidirectional_decoder_layer.h"
 #include "bidirectional.hpp"
 
@@ -28,6 +28,7 @@ struct BidirectionalDecoderLayer : Base<bidirectional_decoder_layer> {
     const Bidirectional<op::init, op::weights, op::forward> layer{init, weights, args, rows.layer};
     double *x = rows.layer.x, *row = rows.layer.row;
     const int64_t channels = init.hidden_size;
+    // Loads hidden + residual of token t into x.
     const auto sum = [&](int64_t t) {
       load(args.hidden, offset(args.hidden, t), channels, x);
       add_scaled(args.residual, offset(args.residual, t), channels, 1, x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// decode_step: the layers are those of decoder.hpp, each seen as a decoder_layer of its own;
-// between them the hidden state is kept in float32.
-#define FK_DECODER_LAYER_EDITION 2
+// decode_step: embedding, all layers, the head and sampling. A layer is a decoder_layer
+// (decoder.hpp) with the fields of layer k; between layers the hidden state is float32.
+#define FK_DECODER_LAYER_EDITION 2  // with the fields that the contracts mark `since: 2`
 #define FK_DECODE_STEP_EDITION 2
 #include "fk/ops/decode_step.h"
 #include "decoder.hpp"
@@ -28,6 +28,7 @@ struct DecodeStep : Base<decode_step> {
             optional(w.q_norm),  optional(w.k_norm), w.cos_sin_cache,      w.post_norm->at[k],
             w.gate_up->at[k],    w.down->at[k]};
   }
+  // Frames of layer k as those of a decoder_layer.
   static Layer::forward layer_forward(const op::forward& args, int64_t k, const fk_inout* hidden,
                                       const fk_inout* residual) {
     return {args.positions,
@@ -39,10 +40,10 @@ struct DecodeStep : Base<decode_step> {
             args.cu_seqlens,
             args.seq_lens,
             args.slot_mapping,
-            1,
+            /*max_query_len=*/1,
             args.max_seq_len,
-            {},
-            {}};  // no tree
+            /*tree_lens=*/{},
+            /*tree_mask=*/{}};
   }
 
   // Hidden state and residual as float32 views over scratch.
@@ -51,8 +52,9 @@ struct DecodeStep : Base<decode_step> {
     State(Scratch& s, const op::init& i, const op::weights& w, const op::forward& args) {
       const int64_t shape[] = {args.ids->shape[0], i.hidden_size};
       for (fk_temp* temp : {&hidden, &residual}) {
+        // A take counts doubles: two floats each.
         fk_temp_view(temp, w.embed_tokens, s.take((shape[0] * shape[1] + 1) / 2), 2, shape);
-        temp->view.dtype = {2, 32, 1};
+        temp->view.dtype = {2, 32, 1};  // float32
         temp->view.nbytes = shape[0] * shape[1] * 4;
       }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// decoder_layer: see decoder.hpp; the second half is a gated MLP.
-#define FK_DECODER_LAYER_EDITION 2
+// decoder_layer: the layer of decoder.hpp with a gated MLP as its second half.
+#define FK_DECODER_LAYER_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/decoder_layer.h"
 #include "decoder.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// eagle3_decoder_layer: see decoder.hpp; the input of attention is as wide as two hidden states.
+// eagle3_decoder_layer: the passes of decoder.hpp and a gated MLP. The input of attention is twice
+// as wide as a hidden state: the norm of a token's embedding, then the norm of its hidden state.
 #include "fk/ops/eagle3_decoder_layer.h"
 #include "decoder.hpp"
 

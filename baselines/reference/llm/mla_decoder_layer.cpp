@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_decoder_layer: see mla.hpp and decoder.hpp; the second half is a gated MLP.
+// mla_decoder_layer: the layer of decoder.hpp with MlaDecoder (mla.hpp) for attention and a gated
+// MLP as its second half.
 #include "fk/ops/mla_decoder_layer.h"
 #include "decoder.hpp"
 #include "mla.hpp"

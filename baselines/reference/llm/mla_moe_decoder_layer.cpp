@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_moe_decoder_layer: see mla.hpp and decoder.hpp; the second half is a router, its experts and
-// the shared ones.
+// mla_moe_decoder_layer: the layer of decoder.hpp with MlaDecoder (mla.hpp) for attention. Its
+// second half is a router, its experts and the shared ones (grouped_experts.hpp).
 #include "fk/ops/mla_moe_decoder_layer.h"
 #include "decoder.hpp"
 #include "grouped_experts.hpp"

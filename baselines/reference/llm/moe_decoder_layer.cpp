@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_decoder_layer: see decoder.hpp; the second half is a router and its experts.
-#define FK_MOE_DECODER_LAYER_EDITION 2
+// moe_decoder_layer: the layer of decoder.hpp with a router and its experts (sparse_mlp.hpp) as its
+// second half.
+#define FK_MOE_DECODER_LAYER_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/moe_decoder_layer.h"
 #include "decoder.hpp"
 #include "sparse_mlp.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gated_mlp: token by token.
-#define FK_GATED_MLP_EDITION 2
+// gated_mlp: gated_mlp() of fp8_block.hpp for each token.
+#define FK_GATED_MLP_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/gated_mlp.h"
 #include "fp8_block.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu_mlp: token by token.
+// gelu_mlp: fc2 @ gelu(fc1 @ x) with biases, for each token.
 #include "fk/ops/gelu_mlp.h"
 #include "op.hpp"
 

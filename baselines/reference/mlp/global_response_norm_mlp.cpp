@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// global_response_norm_mlp: image by image, see image.hpp.
+// global_response_norm_mlp: response_mlp() of image.hpp for each image.
 #include "fk/ops/global_response_norm_mlp.h"
 #include "image.hpp"
 

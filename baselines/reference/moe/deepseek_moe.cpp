@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// deepseek_moe: token by token.
+// deepseek_moe: grouped_experts() of grouped_experts.hpp for each token.
 #include "fk/ops/deepseek_moe.h"
 #include "grouped_experts.hpp"
 

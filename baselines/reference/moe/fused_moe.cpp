@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_moe: token by token, the chosen experts one after the other.
-#define FK_FUSED_MOE_EDITION 2
+// fused_moe: the weighted sum of a token's chosen experts (experts_sum() in fp8_block.hpp).
+#define FK_FUSED_MOE_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/fused_moe.h"
 #include "fp8_block.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_moe_ep: every rank sees all tokens and computes the share of its own experts, in double; a
-// token's rank adds up the shares.
+// fused_moe_ep: experts are spread over the ranks. Every rank shares its tokens, and every rank
+// computes, in double, its own experts' part of all tokens. A token's rank then sums the parts of
+// all ranks.
 #include "fk/ops/fused_moe_ep.h"
 #include "collective.hpp"
 
@@ -25,7 +26,9 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
     need.scratch = scratch_bytes<Rows>(init);
     need_buffer(init.comm, (asked(init) + answered(init)) * 8, need);
   }
-  // Of a rank: [1 + tokens * (C + 2 K)] of what it asks, then [ranks, tokens, C] of its shares.
+  // A rank's buffer, in doubles: its tokens, [1 + tokens * (C + 2 K)], then its experts' parts of
+  // all ranks' tokens, [ranks, tokens, C]. The 1 is the number of tokens; K weights and K expert
+  // numbers follow a token.
   static int64_t asked(const op::init& init) {
     return 1 + init.max_tokens_per_rank * (init.hidden_size + 2 * init.top_k);
   }
@@ -61,6 +64,7 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
  private:
   int64_t stride() const { return init.hidden_size + 2 * init.top_k; }
 
+  // Writes this rank's tokens into its buffer.
   void ask(const op::forward& args, const ExpertRanks& ranks, int64_t tokens) {
     double* mine = this->mine<double>();
     mine[0] = static_cast<double>(tokens);
@@ -74,7 +78,7 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
     }
   }
 
-  // This rank's share of another rank's tokens.
+  // Computes the part of this rank's experts for the tokens of rank `from`.
   void answer(const ExpertRanks& ranks, int64_t from, const Rows& row) {
     const double* theirs = shared_by<double>(from);
     const int64_t channels = init.hidden_size;
@@ -91,7 +95,7 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
       }
     }
   }
-  int64_t asked_ = 0, answered_ = 0;  // doubles
+  int64_t asked_ = 0, answered_ = 0;  // in doubles
 };
 FK_OP(fused_moe_ep, FusedMoeEp);
 

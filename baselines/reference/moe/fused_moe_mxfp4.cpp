@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_moe_mxfp4: token by token, the chosen experts one after the other.
+// fused_moe_mxfp4: the weighted sum of a token's chosen experts, whose weights are in mxfp4
+// (mxfp4.hpp).
 #include "fk/ops/fused_moe_mxfp4.h"
 #include "mxfp4.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// grouped_topk: token by token.
+// grouped_topk: choose_grouped() of grouped_topk.hpp for each token.
 #include "fk/ops/grouped_topk.h"
 #include "grouped_topk.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_align: a stable counting sort of assignments by expert, one pass over all of them per expert.
+// moe_align: sorts the assignments by expert; those of one expert keep their order. It passes over
+// all of them once per expert.
 #include "fk/ops/moe_align.h"
 #include "op.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_block: token by token.
-#define FK_MOE_BLOCK_EDITION 2
+// moe_block: sparse_mlp() of sparse_mlp.hpp for each token.
+#define FK_MOE_BLOCK_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/moe_block.h"
 #include "sparse_mlp.hpp"
 

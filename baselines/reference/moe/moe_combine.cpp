@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_combine: every rank writes its experts' answers into the buffers of the ranks that the tokens
-// came from, in double; those add up their own.
+// moe_combine: returns the results of experts to the tokens' ranks. Every rank writes its results,
+// in double, into the buffers of those ranks (Ranked in collective.hpp). Each rank then sums those
+// of its tokens.
 #include "fk/ops/moe_combine.h"
 #include "collective.hpp"
 
@@ -22,6 +23,7 @@ struct MoeCombine : Ranked<moe_combine> {
     need.scratch = scratch_bytes<Rows>(init);
     need_buffer(init.comm, buffer_bytes(init), need);
   }
+  // A rank's buffer: a row for each of its assignments.
   static int64_t buffer_bytes(const op::init& init) {
     return init.max_tokens_per_rank * init.top_k * init.hidden_size * 8;
   }
@@ -34,6 +36,7 @@ struct MoeCombine : Ranked<moe_combine> {
     const int64_t count = index<int32_t>(args.count, 0);
     before_writing();
     for (int64_t i = 0; i < count; ++i) {
+      // `source` counts assignments over all ranks.
       const int64_t source = index<int32_t>(args.source, i);
       load(args.x, offset(args.x, i), channels,
            to(source / per_rank) + source % per_rank * channels);

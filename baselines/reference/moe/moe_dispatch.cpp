@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch: every rank lays its tokens and their experts where all can read them, and takes
-// what is for its own experts.
+// moe_dispatch: brings the rows of tokens to the ranks of their experts. Every rank shares its
+// tokens and their expert numbers (Ranked in collective.hpp); each then copies the rows for its own
+// experts.
 #include "fk/ops/moe_dispatch.h"
 #include "collective.hpp"
 
@@ -17,9 +18,10 @@ struct MoeDispatch : Ranked<moe_dispatch> {
       throw unsupported{"x: more rows than max_tokens_per_rank"};
     need_buffer(init.comm, Layout(init, max).bytes, need);
   }
-  // A rank's buffer, in bytes: the number of its tokens, their experts, their rows.
+  // A rank's buffer: the number of its tokens (8 bytes), their expert numbers, their rows. All
+  // sizes are in bytes.
   struct Layout {
-    int64_t row = 0, ids = 0, bytes = 0;
+    int64_t row = 0, ids = 0, bytes = 0;  // row: of one token; ids: of all expert numbers
     Layout() = default;
     Layout(const op::init& init, const op::forward& max)
         : row(init.hidden_size * max.x->dtype.bits / 8),
@@ -51,7 +53,8 @@ struct MoeDispatch : Ranked<moe_dispatch> {
   }
 
  private:
-  // The rows of one rank for a local expert, behind the first `count`; how many there are then.
+  // Copies the rows of rank `from` for a local expert, after the first `count` received rows.
+  // Returns the new count.
   int32_t take(const op::forward& args, const ExpertRanks& ranks, int64_t expert, int64_t from,
                int32_t count) const {
     const char* theirs = shared_by<char>(from);
@@ -63,6 +66,7 @@ struct MoeDispatch : Ranked<moe_dispatch> {
       std::memcpy(data<char>(args.recv_x) + count * layout_.row,
                   theirs + 8 + layout_.ids + i / ranks.top_k * layout_.row,
                   static_cast<size_t>(layout_.row));
+      // The number of the assignment, counted over all ranks.
       data<int32_t>(args.recv_source)[count] =
           static_cast<int32_t>(from * ranks.most * ranks.top_k + i);
       data<int32_t>(args.row_ids)[count] = count;

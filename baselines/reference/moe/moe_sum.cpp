@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_sum: the weighted sum of a token's K rows.
+// moe_sum: the weighted sum of the rows of a token's experts.
 #include "fk/ops/moe_sum.h"
 #include "op.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_softmax: probabilities over all experts, then the largest ones, ties to the lowest id.
+// topk_softmax: softmax over all experts, then the most probable ones (choose_experts() in
+// math.hpp).
 #include "fk/ops/topk_softmax.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// global_response_norm: image by image, twice over its positions.
+// global_response_norm: respond() of image.hpp for each image.
 #include "fk/ops/global_response_norm.h"
 #include "image.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// l2_norm: rows of length one; a shorter row than eps is divided by eps.
+// l2_norm: each row divided by its length, or by eps if the length is smaller.
 #include "fk/ops/l2_norm.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm: mean and variance in two passes.
+// layer_norm: layer_normalize() of math.hpp for each row (plus the residual).
 #include "fk/ops/layer_norm.h"
 #include "op.hpp"
 

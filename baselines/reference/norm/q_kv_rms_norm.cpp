@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// q_kv_rms_norm: row by row, in place.
+// q_kv_rms_norm: an RMSNorm of each row of q and of kv, in place.
 #include "fk/ops/q_kv_rms_norm.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// qk_rms_norm: an RMS norm over every head of q and of k, in place.
+// qk_rms_norm: an RMSNorm of every head of q and of k, in place.
 #include "fk/ops/qk_rms_norm.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rms_norm: the sum with the residual is normalised before it is rounded.
+// rms_norm: an RMSNorm of each row. With a residual, the unrounded sum is normalised.
 #include "fk/ops/rms_norm.h"
 #include "op.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rms_norm_gated: nothing is rounded between the gate and the norm.
+// rms_norm_gated: gate and RMSNorm of each row (gated_rms_normalize() in recurrence.hpp), without
+// rounding between them.
 #include "fk/ops/rms_norm_gated.h"
 #include "recurrence.hpp"
 

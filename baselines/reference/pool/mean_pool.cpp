@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mean_pool: the sum of an image's positions, divided.
+// mean_pool: the mean over an image's positions.
 #include "fk/ops/mean_pool.h"
 #include "op.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rotary_embedding: the first rotary_dim channels of every head of q and k, in place.
+// rotary_embedding: rotates the first rotary_dim channels of every head of q and k, in place
+// (rotate() in math.hpp).
 #include "fk/ops/rotary_embedding.h"
 #include "op.hpp"
 

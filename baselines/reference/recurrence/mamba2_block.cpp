@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mamba2_block: see mixer.hpp; the norm before it sees the unrounded sum.
+// mamba2_block: an RMSNorm of the unrounded sum of hidden and residual, then the mixer of
+// mixer.hpp.
 #include "fk/ops/mamba2_block.h"
 #include "mixer.hpp"
 

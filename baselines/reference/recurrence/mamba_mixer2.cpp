@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mamba_mixer2: see mixer.hpp.
+// mamba_mixer2: the mixer of mixer.hpp over x.
 #include "fk/ops/mamba_mixer2.h"
 #include "mixer.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// selective_state_update: one step of the recurrence for each request and head.
+// selective_state_update: one step of the recurrence (SsdHeads in recurrence.hpp) for each request
+// and head.
 #include "fk/ops/selective_state_update.h"
 #include "recurrence.hpp"
 

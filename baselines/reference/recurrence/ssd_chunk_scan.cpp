@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ssd_chunk_scan: the recurrence itself, head by head and token by token; no chunks.
+// ssd_chunk_scan: the recurrence (SsdHeads in recurrence.hpp), head by head and token by token,
+// without chunks.
 #include "fk/ops/ssd_chunk_scan.h"
 #include "recurrence.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_tokens: see sampling.hpp.
+// sample_tokens: sample_row() of sampling.hpp for each row.
 #include "fk/ops/sample_tokens.h"
 #include "sampling.hpp"
 

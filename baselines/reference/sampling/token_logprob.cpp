@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// token_logprob: the largest logit is taken off first, so that nothing overflows.
+// token_logprob: the logarithm of a token's softmax probability. The largest logit is subtracted
+// first, so that no exponential overflows.
 #include "fk/ops/token_logprob.h"
 #include "op.hpp"
 

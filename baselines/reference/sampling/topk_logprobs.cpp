@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_logprobs: a partial sort of the indices of every row.
+// topk_logprobs: sorts the indices of each row's largest logits to the front, and gives their log
+// probabilities.
 #include <numeric>
 
 #include "fk/ops/topk_logprobs.h"

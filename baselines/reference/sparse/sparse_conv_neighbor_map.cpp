@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sparse_conv_neighbor_map: outputs are found by sorting all cells that any input reaches, pairs by
-// looking for each input's output in the sorted list.
+// sparse_conv_neighbor_map: sorts all output cells that inputs reach; these are the outputs. Pairs
+// are found by a binary search for each input's output cell.
 #include "fk/ops/sparse_conv_neighbor_map.h"
 #include "op.hpp"
 
@@ -9,6 +9,7 @@ namespace {
 
 struct NeighborMap : Base<sparse_conv_neighbor_map> {
   using Base::Base;
+  // An output: its cell of the grid and its row.
   struct Place {
     int64_t cell, row;
     bool operator<(const Place& other) const { return cell < other.cell; }
@@ -50,7 +51,7 @@ struct NeighborMap : Base<sparse_conv_neighbor_map> {
   }
 
  private:
-  // Cells of the output's grid along z, y, x: axes 1 to 3 of a coordinate.
+  // Cells of the output's grid along axis 1, 2 or 3 of a coordinate: z, y, x.
   int64_t size(int axis) const {
     const int i = axis - 1;
     if (init.submanifold) return init.spatial_shape->at[i];
@@ -58,7 +59,7 @@ struct NeighborMap : Base<sparse_conv_neighbor_map> {
     const int64_t room = init.spatial_shape->at[i] + 2 * init.padding->at[i] - reach;
     return room < 0 ? 0 : room / init.stride->at[i] + 1;
   }
-  // The output cell that an input meets at offset k of the kernel; -1 if there is none.
+  // The output cell that an input meets at offset k of the kernel, or -1 if there is none.
   int64_t reached(const int32_t* coord, int64_t k) const {
     int64_t cell = coord[0];
     int64_t below = init.kernel_size->at[0] * init.kernel_size->at[1] * init.kernel_size->at[2];
@@ -72,7 +73,7 @@ struct NeighborMap : Base<sparse_conv_neighbor_map> {
     }
     return cell;
   }
-  // Submanifold: every input is an output and keeps its row.
+  // Submanifold: every input is an output with the same row. Returns their number.
   int64_t inputs(const op::forward& args, Place* places) const {
     const int64_t rows = args.coords->shape[0];
     for (int64_t row = 0; row < rows; ++row)
@@ -80,6 +81,7 @@ struct NeighborMap : Base<sparse_conv_neighbor_map> {
     std::sort(places, places + rows);
     return rows;
   }
+  // All cells that any input reaches, in ascending order. Returns their number.
   int64_t outputs(const op::forward& args, Place* places) const {
     int64_t count = 0;
     for (int64_t k = 0; k < args.pairs->shape[0]; ++k) {

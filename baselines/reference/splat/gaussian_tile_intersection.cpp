@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gaussian_tile_intersection: tile after tile, the Gaussians that touch it are collected and
-// sorted.
+// gaussian_tile_intersection: for each tile, collects the Gaussians that touch it, and sorts them
+// by depth.
 #include "fk/ops/gaussian_tile_intersection.h"
 
 #include "op.hpp"
@@ -9,12 +9,12 @@ namespace fk::reference {
 namespace {
 
 struct Span {
-  int64_t first, last;  // last is excluded
+  int64_t first, last;  // last is exclusive
   int64_t size() const { return std::max<int64_t>(0, last - first); }
   bool holds(int64_t tile) const { return tile >= first && tile < last; }
 };
 
-// The tiles that a Gaussian reaches along one axis. In float32, as the contract says.
+// The tiles that a Gaussian touches along one axis. In float32, as the contract demands.
 Span reach(float mean, int32_t radius, int64_t tile_size, int64_t tiles) {
   if (radius <= 0) return {0, 0};
   const auto size = static_cast<float>(tile_size);
@@ -28,6 +28,7 @@ Span reach(float mean, int32_t radius, int64_t tile_size, int64_t tiles) {
 
 struct TileIntersection : Base<gaussian_tile_intersection> {
   using Base::Base;
+  // An intersection: image, tile and depth in the key; the Gaussian's number.
   struct Pair {
     int64_t key;
     int32_t id;
@@ -55,6 +56,7 @@ struct TileIntersection : Base<gaussian_tile_intersection> {
           if (!rows(args, i).holds(tile / init.tile_width) ||
               !columns(args, i).holds(tile % init.tile_width))
             continue;
+          // Depths are positive, so their bits order as the floats do.
           const int64_t depth = std::bit_cast<int32_t>(data<float>(args.depths)[i]);
           *end++ = {b << (32 + bits) | tile << 32 | depth, static_cast<int32_t>(i)};
         }
@@ -72,7 +74,7 @@ struct TileIntersection : Base<gaussian_tile_intersection> {
   }
 
  private:
-  // Nothing at all where either radius is not positive.
+  // The tiles along axis 0 (x) or 1 (y); none if either radius is not positive.
   Span along(const op::forward& args, int64_t i, int axis, int64_t tiles) const {
     const int32_t* radii = data<int32_t>(args.radii) + 2 * i;
     if (radii[1 - axis] <= 0) return {0, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// concat: part after part of every row.
+// concat: copies the parts of each row one after the other.
 #include "fk/ops/concat.h"
 #include "op.hpp"
 

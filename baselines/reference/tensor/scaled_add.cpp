@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scaled_add: out = x + scale * y.
+// scaled_add: out = x + scale * y; x may be absent.
 #include "fk/ops/scaled_add.h"
 #include "op.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose: a row of the output is gathered from a column of the input.
+// transpose: gathers a row of the output from a column of the input.
 #include "fk/ops/transpose.h"
 #include "op.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// convnextv2_block: every position's window and norm, then the MLP over the image.
+// convnextv2_block: for each position a depthwise convolution and a layer norm, then the MLP over
+// the image (response_mlp() in image.hpp), plus x.
 #include "fk/ops/convnextv2_block.h"
 #include "image.hpp"
 
@@ -29,7 +30,10 @@ struct ConvnextV2Block : Base<convnextv2_block> {
     const Rows rows(scratch, init, args);
     const int64_t channels = init.hidden_size, kernel = init.kernel_size, taps = kernel * kernel;
     const int64_t width = args.x->shape[2];
-    const Window window{{kernel, kernel}, {1, 1}, {kernel / 2, kernel / 2}, {1, 1}};
+    const Window window{{kernel, kernel},
+                        /*stride=*/{1, 1},
+                        /*padding=*/{kernel / 2, kernel / 2},
+                        /*dilation=*/{1, 1}};
     for (int64_t b = 0; b < args.x->shape[0]; ++b) {
       response_mlp(
           init, weights, init.approximate == FK_CONVNEXTV2_BLOCK_APPROXIMATE_TANH,

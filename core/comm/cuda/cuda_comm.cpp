@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of CUDA devices, whose ranks are processes of one machine. Symmetric buffers are
-// virtual memory of the driver. Each rank exports its memory as descriptors, and all ranks map it
-// for their devices, as peer memory where the devices differ, without multicast. Collectives are
-// NCCL's if it is installed and each rank has its own device. Otherwise they are copies and simple
-// kernels over stages in the same memory. Between machines NCCL is required. Before work is
-// enqueued, the ranks agree on it in their meeting; captured work is agreed on at capture time.
+// The communicator of CUDA devices. The CUDA driver's virtual memory functions make symmetric
+// buffers: each rank exports its memory as a file descriptor, and all ranks map it, without
+// multicast. NCCL does the collectives if it is installed and each rank has its own device.
+// Otherwise ranks copy data into stages, which are a part of symmetric memory, and simple kernels
+// reduce them. Between machines NCCL is required. The ranks compare each call in their meeting
+// before they enqueue it; for a CUDA graph, while it is captured.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -28,9 +28,11 @@ namespace {
 
 using cuda::RankPointers;
 
-constexpr int64_t kChunkBytes = int64_t{32} << 20;  // least size of symmetric memory
-constexpr int64_t kStageBytes = int64_t{8} << 20;
-constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));  // in the head
+constexpr int64_t kChunkBytes = int64_t{32} << 20;  // smallest allocation of symmetric memory
+constexpr int64_t kStageBytes = int64_t{8} << 20;   // of data for a collective
+
+// Place in a rank's pad of its barrier count, behind one word for each rank.
+constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) fail("cuda", std::string(what) + ": " + cudaGetErrorString(status));
@@ -83,7 +85,7 @@ class CudaCommunicator final : public Communicator {
   void join_nccl();
 
   void wait_for_all(cudaStream_t stream) {
-    // An all-reduce is a barrier: no rank gets the sum before every rank has given its word.
+    // An all-reduce is a barrier: a rank gets the sum only after all ranks have sent their numbers.
     if (apart()) return nccl_->all_reduce(word_.data(), word_.data(), 1, FK_I32, FK_SUM, stream);
     auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
     const double patience_s = std::min(kDeviceWaitS, meeting().patience());
@@ -95,9 +97,10 @@ class CudaCommunicator final : public Communicator {
       check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
             "copy");
   }
-  // Copies x piece by piece into the stage, as `parts` parts. body(first byte, bytes of a part)
-  // runs when all ranks have copied their piece. The work that it enqueues ends on all ranks before
-  // the next piece.
+  // Copies `from` into this rank's stage piece by piece. `from` has `parts` parts of `bytes` bytes
+  // each; pieces are multiples of `width` bytes. body(first byte, bytes of a part) runs when all
+  // ranks have copied their pieces. The next piece waits until the body's work has ended on all
+  // ranks.
   template <class Body>
   void exchange(const std::byte* from, int parts, int64_t bytes, int64_t width, cudaStream_t stream,
                 const Body& body) {
@@ -126,10 +129,10 @@ class CudaCommunicator final : public Communicator {
   const CommGround ground_;
   const int size_;
   std::vector<Chunk> chunks_;
-  std::vector<std::byte*> stage_;  // by rank: head of words, then stage
-  RankPointers pads_{};
+  std::vector<std::byte*> stage_;     // by rank: a pad for barriers, then kStageBytes of data
+  RankPointers pads_{};               // the pads in stage_
   std::unique_ptr<cuda::Nccl> nccl_;  // null: the host's own collectives
-  DeviceMemory word_;                 // between machines, for barriers
+  DeviceMemory word_;                 // an all-reduced number: the barrier between machines
 };
 
 void CudaCommunicator::add_chunk(int64_t bytes) {
@@ -159,7 +162,7 @@ void CudaCommunicator::add_chunk(int64_t bytes) {
   chunks_.push_back(std::move(chunk));
 }
 
-// Zeroed memory of every rank, by rank. All ranks request the same sizes in the same order.
+// Returns zeroed memory of every rank, by rank. All ranks request the same sizes in the same order.
 std::vector<std::byte*> CudaCommunicator::take(int64_t bytes) {
   const int64_t whole = (bytes + 255) / 256 * 256;
   auto at = std::find_if(chunks_.begin(), chunks_.end(),
@@ -176,7 +179,8 @@ std::vector<std::byte*> CudaCommunicator::take(int64_t bytes) {
   return out;
 }
 
-// Requires one device for each rank, and the library on all ranks.
+// Sets nccl_ if each rank has a device of its own and all of them can load NCCL. Otherwise the
+// host's collectives remain; between machines that is an error.
 void CudaCommunicator::join_nccl() {
   const fk_comm& host = *ground_.host.table();
   cudaDeviceProp properties{};
@@ -251,7 +255,7 @@ void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, void* on) {
 void CudaCommunicator::settle() {
   device_.synchronize();
   meeting().settle();
-  // The stage and the numbers of its barriers stay: no rank is between two barriers.
+  // Keeps the stage and the barrier counts, because all ranks have passed the same barriers here.
   for (Chunk& chunk : chunks_) {
     const int64_t kept = &chunk == chunks_.data() ? kPadBytes + kStageBytes : 0;
     device_.fill_zero(chunk.mapped[static_cast<size_t>(rank())] + kept, chunk.used - kept);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// A barrier and a reduction over symmetric memory (kernels.hpp). In the barrier, thread r writes
+// the barrier's number into the pad of rank r, and waits for the number which rank r writes here.
 #include "core/comm/cuda/kernels.hpp"
 
 #include <cuda_bf16.h>
@@ -37,10 +39,12 @@ __global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int
   store_release(static_cast<uint32_t*>(pads.at[r]) + rank, number);
   const uint32_t* theirs = static_cast<uint32_t*>(pads.at[rank]) + r;
   const unsigned long long start = time_ns();
+  // The difference stays right when numbers wrap around.
   while (int32_t(load_acquire(theirs) - number) < 0)
     if (time_ns() - start > patience_ns) __trap();
 }
 
+// The type in which a reduction computes.
 template <class T> struct Wide { using type = long long; };
 template <> struct Wide<double> { using type = double; };
 template <> struct Wide<float> { using type = float; };
@@ -76,6 +80,7 @@ cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int siz
 cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int64_t count, int64_t op, cudaStream_t stream) {
   if (op < FK_SUM || op > FK_MIN) return cudaErrorInvalidValue;
   if (count == 0) return cudaSuccess;
+  // At most two blocks for each SM.
   const unsigned blocks = unsigned(count < 512 * 264 ? (count + 511) / 512 : 264);
   const auto go = [&](auto type) {
     using T = decltype(type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simple kernels for the communicator of CUDA devices, where no library is used.
+// Kernels for the communicator of CUDA devices where NCCL cannot be used.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,9 +14,9 @@ struct RankPointers {
   void* at[kRanksMax];
 };
 
-// Waits until all ranks are here. pads.at[r]: a zeroed word for each rank; `count`: this rank's own
-// zeroed word. If a rank does not come within `patience_s`, waiting ranks end their contexts, on
-// the device.
+// Waits on the device until all ranks are here. pads.at[r]: rank r's pad, with a zeroed word for
+// each rank; `count`: this rank's own zeroed word. If a rank does not come within `patience_s`, the
+// kernels of waiting ranks end their contexts.
 cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size,
                     double patience_s, cudaStream_t stream);
 // out[i] = from.at[0][i] op from.at[1][i] op ... in this order. It computes in float32, for float64

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds NCCL's functions at run time, and calls them. Loading and joining return the reason in
+// `why`, because all ranks must decide together.
 #include "core/comm/cuda/nccl.hpp"
 
 #include <dlfcn.h>
@@ -55,11 +57,11 @@ int type_of(int dtype) {
 int reduction_of(int64_t op) {
   switch (op) {
     case FK_SUM:
-      return 0;
+      return 0;  // ncclSum
     case FK_MAX:
-      return 2;
+      return 2;  // ncclMax
     case FK_MIN:
-      return 3;
+      return 3;  // ncclMin
     default:
       fail("NCCL", "there is no reduction " + std::to_string(op));
   }
@@ -67,6 +69,7 @@ int reduction_of(int64_t op) {
 
 }  // namespace
 
+// NCCL's functions, with the arguments of nccl.h.
 struct Nccl::Functions {
   Result (*version)(int*);
   Result (*make_id)(UniqueId*);

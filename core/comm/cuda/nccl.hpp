@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The used part of NCCL, found at run time and declared without its header. Collectives are
-// enqueued on the caller's stream and may be captured. NVLink multicast stays off.
+// The functions of NCCL that the host uses, found at run time and declared without NCCL's header.
+// Collectives are enqueued on the caller's stream and may be captured. NVLink multicast stays off.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA devices through the runtime API: plain cudaMalloc memory, virtual memory with a descriptor
-// for shared memory (through the driver, looked up at run time), and one non-blocking stream per
-// device. Compiled and linked only where the CUDA toolkit was found. A machine without a GPU
+// CUDA devices through the runtime API, with one non-blocking stream each. Memory for other
+// processes is virtual memory with a descriptor, by functions of the driver that are looked up at
+// run time. Compiled and linked only where the CUDA toolkit was found. A machine without a GPU
 // reports the reason on request.
 #include <cuda.h>
 #include <cuda_profiler_api.h>
@@ -137,7 +137,7 @@ class Cuda final : public Device {
     if (bytes) check(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), stream_), "fill");
   }
   void copy(void* to, const void* from, int64_t bytes) override {
-    if (gathers(to, from, bytes)) return moves_.push_back({to, from, bytes, false});
+    if (gathers(to, from, bytes)) return moves_.push_back({to, from, bytes, /*random=*/false});
     use();
     if (bytes)
       check(
@@ -214,7 +214,7 @@ class Cuda final : public Device {
     return out;
   }
   void mark_capture(const std::string& op, bool own_memory_only, int64_t side_streams) override {
-    reader_.mark(stream_, {0, op, own_memory_only, side_streams});
+    reader_.mark(stream_, {/*first=*/0, op, own_memory_only, side_streams});
   }
   void separate_calls() override {
     use();
@@ -332,7 +332,7 @@ class Cuda final : public Device {
     }
     upload(list, small.data(), static_cast<int64_t>(lists));
     fill_zero(sum, static_cast<int64_t>(parts.size() * sizeof *sum));
-    constexpr size_t kOfGrid = 65535;
+    constexpr size_t kOfGrid = 65535;  // of one axis of a grid
     for (size_t at = 0; at < parts.size(); at += kOfGrid)
       check(cuda::add_checksums(list + at, static_cast<int>(std::min(kOfGrid, parts.size() - at)),
                                 sum + at, stream_),
@@ -375,12 +375,14 @@ class Cuda final : public Device {
     check(cudaMalloc(&memory, static_cast<size_t>(wanted)), what);
     has = wanted;
   }
+  // True if a copy or fill waits for the others: it is small, and its addresses are multiples of 8.
   bool gathers(const void* to, const void* from, int64_t bytes) const {
     constexpr int64_t kLarge = int64_t{1} << 18;
     const auto place = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     return gathering_ && bytes > 0 && bytes < kLarge && place % 8 == 0;
   }
-  // Runs the gathered copies.
+  // Runs the gathered copies; every operation begins with this call. It also notes the time of the
+  // begin.
   void move() {
     began_s = now_seconds();
     if (moves_.empty()) return;
@@ -389,13 +391,14 @@ class Cuda final : public Device {
     const auto room = static_cast<int64_t>(all.size() * sizeof(cuda::Move));
     make_room(moved_, moved_bytes_, room, "memory for copies");
     upload(moved_, all.data(), room);
-    constexpr size_t kOfGrid = 65535;
+    constexpr size_t kOfGrid = 65535;  // of one axis of a grid
     for (size_t at = 0; at < all.size(); at += kOfGrid)
       check(cuda::move_parts(static_cast<const cuda::Move*>(moved_) + at,
                              static_cast<int>(std::min(kOfGrid, all.size() - at)), stream_),
             "copies");
   }
-  // The graph runs while the host waits for the event recorded before it.
+  // Adds the time from the end of the last launch to the start of this one. The host waits for the
+  // start while the graph runs.
   void note_gap() {
     if (after_launch_) {
       check(cudaEventSynchronize(before_launch_), "wait for an event");

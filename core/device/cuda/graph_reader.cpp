@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads a captured graph with functions of the driver, each looked up in the version that has it.
+// Where a function is missing, its facts are missing too.
 #include "core/device/cuda/graph_reader.hpp"
 
 #include <cuda_runtime_api.h>
@@ -26,6 +28,7 @@ F* driver(const char* name, unsigned version) {
   }
   return reinterpret_cast<F*>(found);
 }
+// Defines `name_`: the driver's function in this version, or null.
 #define FK_FROM(version, name) static auto* const name##_ = driver<decltype(name)>(#name, version)
 
 // The signature of version 11.3; newer headers have other signatures under the same name.
@@ -104,7 +107,7 @@ void add_pointers(const void* memory, size_t bytes, std::vector<MemoryRange>& ou
     uint64_t word = 0;
     std::memcpy(&word, static_cast<const char*>(memory) + at, sizeof word);
     unsigned type = 0;
-    constexpr uint64_t kNoAddress = 1 << 16;
+    constexpr uint64_t kNoAddress = 1 << 16;  // smaller words are numbers
     if (word < kNoAddress ||
         cuPointerGetAttribute_(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word) != CUDA_SUCCESS)
       continue;
@@ -152,8 +155,8 @@ double occupancy(CUfunction function, int threads, size_t shared) {
   return static_cast<double>(blocks * ((threads + kWarp - 1) / kWarp * kWarp)) / most;
 }
 
-// The nodes that it waits for. The signature of version 12.3 has edge data, for kernels that start
-// before their predecessors end; older drivers lack such edges.
+// The nodes that a node waits for. The signature of version 12.3 has edge data, for kernels that
+// start before their predecessors end; older drivers lack such edges.
 std::vector<CUgraphNode> dependencies(CUgraphNode node) {
   using WithEdges = CUresult(CUgraphNode, CUgraphNode*, CUgraphEdgeData*, size_t*);
   using Plain = CUresult(CUgraphNode, CUgraphNode*, size_t*);

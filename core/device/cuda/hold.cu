@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Holds a stream with a kernel that waits for the host, and finds settings that code has changed
+// (hold.hpp).
 #include "core/device/cuda/hold.hpp"
 
 #include <cuda.h>
@@ -15,6 +17,7 @@ F* driver(const char* name) {
   return reinterpret_cast<F*>(found);
 }
 
+// Waits until the host sets *go, or until `most_ns` nanoseconds are over.
 __global__ void wait_until(const volatile int* go, unsigned long long most_ns) {
   const auto now = [] {
     unsigned long long ns;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks on plugin code: which settings of the thread, context and stream it changed, and what it
+// writes while the stream is held.
 // Checks on plugin code: changed settings of the thread, context and stream, and the memory that
 // the code writes while the stream is held.
 #pragma once

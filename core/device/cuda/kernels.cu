@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Kernels for random numbers, checksums, copies and fills (kernels.hpp). Random numbers have the
+// same bits as the CPU's (core/tensor/random.hpp), and checksums have the values of checksum_of()
+// (device.cpp).
 #include "core/device/cuda/kernels.hpp"
 
 #include <cuda_bf16.h>
@@ -10,6 +13,7 @@ namespace fk::cuda {
 
 namespace {
 
+// Blocks of a grid: 16 for each SM, or few for each of many small parts.
 constexpr int kThreads = 256, kBlocks = 132 * 16, kPartBlocks = 4;
 
 __device__ void put(float* to, float v) { *to = v; }
@@ -33,6 +37,7 @@ template <class T> __global__ void normal(T* target, int64_t count, uint64_t see
   }
 }
 
+// The mixing function of SplitMix64.
 __device__ unsigned long long mix(unsigned long long z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -40,6 +45,7 @@ __device__ unsigned long long mix(unsigned long long z) {
 }
 __device__ unsigned long long hash(unsigned long long word, int64_t i) { return mix(word + 0x9E3779B97F4A7C15ull * static_cast<unsigned long long>(i + 1)); }
 
+// Adds the sum of a warp's values to *sum.
 __device__ void add(unsigned long long own, unsigned long long* sum) {
   for (int k = 16; k > 0; k >>= 1) own += __shfl_xor_sync(0xffffffffu, own, k);
   if (threadIdx.x % 32 == 0) atomicAdd(sum, own);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Maps memory into parts of a reserved range of addresses, with the driver's virtual memory
+// functions.
 #include "core/device/cuda/parted.hpp"
 
 #include <algorithm>

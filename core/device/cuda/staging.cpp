@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies in pieces, each through one of two pinned buffers (staging.hpp).
 #include "core/device/cuda/staging.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace fk::cuda {
 
 namespace {
 
+// bytes of a buffer; smallest copy that uses buffers
 constexpr int64_t kBuffer = int64_t{32} << 20, kLeast = int64_t{16} << 20;
 
 void copy(void* to, const void* from, int64_t bytes) {

@@ -13,9 +13,9 @@ namespace fk::cuda {
 
 class Staging {
  public:
-  // Returns false, without any effect, if the copy is too small, another thread is using the
-  // buffers, or pinned memory is missing: the caller then makes a plain copy. `status` receives an
-  // error of the copy.
+  // False, without any effect, if the copy is too small, another thread is using the buffers, or
+  // pinned memory is missing. The caller then makes a plain copy. `status` receives an error of the
+  // copy.
   // The source may be reused after the return. Work enqueued earlier on `stream` runs first.
   bool upload(void* device, const void* host, int64_t bytes, cudaStream_t stream,
               cudaError_t& status);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads 2.5 times the second-level cache before each sample. The read also keeps the device busy
-// for tens of microseconds, in which the host enqueues the timed work: no launch delay falls
-// between the events. If the host was slower, the sample is late, and the next flush reads longer.
+// Times work on a stream with two events. Before each sample it reads 2.5 times the second-level
+// cache. The read also keeps the device busy for tens of microseconds, while the host enqueues the
+// timed work. So no launch delay falls between the events. If the host was slower, the sample is
+// late, and the next flush reads longer.
 #include "core/device/cuda/stopwatch.hpp"
 
 #include <algorithm>

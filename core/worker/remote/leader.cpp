@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The leader has one thread for each thing that the controller has opened: a worker or a rank's
+// weights. The thread has the thing's connection, and makes and destroys the thing, because
+// children die with their thread.
 // One thread for each thing that the controller has opened: a worker or a rank's weights. The
 // thread has the connection, and makes and destroys the thing, because children die with their
 // thread.
@@ -30,20 +33,21 @@ namespace fk {
 
 namespace {
 
-constexpr double kLineSendS = 30;
-constexpr double kDriveSlice =
-    0.005;  // of waiting for a worker's tokens, while the controller may speak
+constexpr double kLineSendS = 30;      // seconds for sending one message
+constexpr double kDriveSlice = 0.005;  // seconds of one wait for tokens, between messages
 
+// This machine's copy of the ranks' block, with the mirror which keeps it equal to the others.
 struct MirroredBlock {
   SharedMemory memory;
   std::unique_ptr<BlockMirror> mirror;
 };
+// The states of one worker's session, for another worker of this machine.
 struct SharedStates {
   std::shared_ptr<const int> fd;
   int64_t bytes = 0;
 };
 
-// Things used by several threads here, by the number of their connection.
+// Things that several threads here use, by the number of their connection.
 class Holdings {
  public:
   template <class T>
@@ -111,6 +115,7 @@ class Line {
   bool broken_ = false;
 };
 
+// Serves one worker of this machine: each message of the controller becomes a call of its `Runner`.
 class RunnerService {
  public:
   RunnerService(Holdings& holdings, int fd, uint64_t id)
@@ -250,6 +255,7 @@ class RunnerService {
     return {*info, own.bytes};
   }
 
+  // The request comes as a record's bytes in hexadecimal.
   Nothing submit(const messages::Submit& message) {
     const std::string& text = message.request;
     const std::string bytes = bytes_of_hex(text, text.size() / 2, "a request");
@@ -269,7 +275,7 @@ class RunnerService {
     return {};
   }
 
-  // Sends all available results of a drive, in one message.
+  // Sends all available results of a drive in one message, at most kMost tokens.
   void pass_on() {
     constexpr size_t kMost = 4096;
     messages::News news;
@@ -350,6 +356,7 @@ std::string host_name() {
   return name.data();
 }
 
+// The main thread: connects to the controller, and starts a thread for each thing that it opens.
 class Leader {
  public:
   Leader(const Launch& launch, const LinkPlace& place, std::vector<int> ranks)
@@ -387,6 +394,7 @@ class Leader {
     std::shared_ptr<std::atomic<bool>> done;
   };
 
+  // A further connection to the controller. `id`: the number of the thing that uses it.
   int link(uint64_t id) {
     constexpr double kPatienceS = 10;
     return connect_link(place_.host, place_.port, place_.key, id, kPatienceS);
@@ -443,8 +451,8 @@ class Leader {
     return holdings_.set(holdings_.blocks, m.open, std::move(block)), Nothing{};
   }
 
-  // Threads that served the controller have seen it end. Only the time that children need to die is
-  // waited for; the rest dies with this process.
+  // Each thread ends by itself when the controller's connections end. This function waits only as
+  // long as children need to die; the rest dies with this process.
   void end() {
     constexpr double kPatienceS = 5;
     const auto working = [](const Worker& worker) { return !*worker.done; };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connecting side sends a number and its purpose. The listener answers with its own number and
-// an HMAC of both, and gets another HMAC. Both numbers are random, and each side's HMAC begins with
-// its own word, so recorded proofs are useless.
+// TCP connections with a mutual proof of the job's key. The connecting side sends a random number
+// and its purpose. The listener answers with its own random number and an HMAC of both, and gets
+// another HMAC. Each side's HMAC begins with its own word, so recorded proofs are useless.
 #include "core/worker/remote/link.hpp"
 
 #include <fcntl.h>
@@ -32,15 +32,17 @@ namespace fk {
 namespace {
 
 constexpr double kProofS = 5;        // for each step of the proof
-constexpr size_t kCallersMost = 64;  // callers at once; beyond it one is dropped
+constexpr size_t kCallersMost = 64;  // unproved connections at once; beyond it one is dropped
 constexpr std::array<char, 8> kLinkMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
 
 using Nonce = std::array<char, 16>;
+// First message of the connecting side; `id` is the purpose.
 struct LinkCall {
   std::array<char, 8> magic;
   Nonce nonce;
   uint64_t id;
 };
+// Answer of the listener.
 struct LinkAnswer {
   Nonce nonce;
   Sha256::Digest proof;
@@ -53,6 +55,7 @@ Nonce random_nonce() {
   return out;
 }
 
+// `who`: "first" for the listener's proof, "other" for the proof of the connecting side.
 Sha256::Digest proof_of(const std::string& key, const char* who, const LinkCall& call,
                         const Nonce& answer) {
   std::string text = std::string(who) + '\0';
@@ -167,15 +170,16 @@ std::string take_from_environment(const char* name) {
   return out;
 }
 
-// A connected caller: the next bytes to read, and the time limit.
+// A connection that has not proved the key yet: the bytes read so far, and its time limit.
 struct LinkListener::Caller {
   int fd = -1;
   double end = now_seconds() + kProofS;
   LinkCall call{};
   LinkAnswer answer{};
   Sha256::Digest proof{};
-  size_t got = 0;  // bytes of both
+  size_t got = 0;  // bytes of `call` and then of `proof`
 
+  // known: it has proved the key; silent: it must send more; strange: it does not know the key.
   enum class Is { known, silent, strange };
   // Reads the received bytes of the proof, and no byte more: later bytes belong to another reader.
   Is listen(const std::string& key) {
@@ -269,6 +273,7 @@ int connect_link(const std::string& host, int port, const std::string& key, uint
   const std::string where = host + ":" + std::to_string(port);
   const std::string same_key = std::string(kLaunchKey) + " has to be the same on all machines";
   const double end = now_seconds() + patience_s;
+  // met: a listener accepted the connection at least once.
   for (bool met = false;;) {
     if (const int fd = connected(host, port, end); fd >= 0) {
       met = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections between the machines of a run: TCP. At the beginning both ends prove that they know
+// TCP connections between the machines of a run. At the beginning both ends prove that they know
 // the key of the job. Later data are neither encrypted nor signed: the network is trusted.
 #pragma once
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace fk {
 
+// the environment variable with the job's key
 inline constexpr const char* kLaunchKey = "FK_LAUNCH_KEY";
 
-// The value of this environment variable. The variable is wiped, so that neither children nor
-// readers of /proc find it. Empty: unset.
+// The value of an environment variable, which is then wiped, so that neither children nor readers
+// of /proc find it. Empty: unset.
 std::string take_from_environment(const char* name);
 
 class LinkListener {
@@ -23,17 +24,18 @@ class LinkListener {
   ~LinkListener();
 
   struct Link {
-    int fd = -1;  // the caller owns it
-    uint64_t id = 0;
+    int fd = -1;      // the caller owns it
+    uint64_t id = 0;  // the purpose: kControlLink, or the number of an opened thing (machines.hpp)
   };
-  // The next connection whose other end knows the key; nothing at the end of the time. It reads
-  // from many connections at once, so a silent one delays no other.
+  // Returns the next connection whose other end knows the key; nothing at the end of the time. It
+  // reads from many connections at once, so a silent one delays no other.
   std::optional<Link> accept(const std::string& key, double patience_s);
-  // Number of connections without the key.
+  // Number of connections that did not prove the key.
   int strangers() const { return strangers_; }
 
  private:
   struct Caller;
+  // welcome() takes a new connection; turn_away() closes a connection without the key.
   void welcome();
   void turn_away(size_t caller);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keeps the other machines of the run and their connections. A process has at most one run, so the
+// list is static.
 #include "core/worker/remote/machines.hpp"
 
 #include <unistd.h>
@@ -17,9 +19,9 @@ namespace fk {
 
 namespace {
 
-constexpr double kMachineAnswerS = 30;
+constexpr double kMachineAnswerS = 30;  // seconds for an answer of a leader
 
-// State of one run, kept for the life of the process.
+// The other machines of this process's run.
 struct Others {
   std::unique_ptr<LinkListener> listener;
   std::vector<std::unique_ptr<Machine>> all;
@@ -35,7 +37,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + join(words, ", ");
 }
 
-// The fault of a process that wants to lead these ranks; empty: none.
+// The fault of a process that wants to lead these ranks; empty: none. `have`, by rank: already led.
 std::string objection(const messages::LeaderHello& hello, const std::vector<bool>& have) {
   if (hello.size != static_cast<int>(have.size())) return "it was started for another job";
   if (hello.program != own_build_id()) return "it has another build of this program";
@@ -101,7 +103,7 @@ void Machine::tell(const Json& message) {
 }
 
 std::string Machine::gone() {
-  constexpr double kOftenS = 1;
+  constexpr double kOftenS = 1;  // seconds of silence before the controller asks
   const std::lock_guard lock(mutex_);
   const double now = now_seconds();
   try {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controller's handles of the other machines of a run. The first rank of each machine is its
 // leader (leader.hpp), which starts and holds the workers of its ranks. The controller has one
-// connection to it for the whole run, and one more for each thing that it makes there.
+// connection to each leader for the whole run. It has one more for each thing that it opens there:
+// a worker, weights or a block.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,7 +17,7 @@
 
 namespace fk {
 
-// The address at which the machines of a job connect.
+// The address at which the leaders connect to the controller, with the job's key.
 struct LinkPlace {
   std::string host;
   int port = 0;
@@ -38,8 +39,8 @@ class Machine {  // [any thread]
   const std::string& name() const { return name_; }
   const std::vector<int>& ranks() const { return ranks_; }
   std::string who() const;  // "ranks 2, 3"
-  // A further connection, for `what`; the caller owns it. `id` becomes the number of the thing at
-  // its other end. Error when the connection fails.
+  // Opens a thing there (a worker, weights, a block) and returns its connection; the caller owns
+  // it. `id` becomes the thing's number. Error when the connection fails.
   int open(Json what, uint64_t& id);
   void tell(const Json& message);
   // The reason why the machine is unusable; empty: it is alive.
@@ -52,7 +53,8 @@ class Machine {  // [any thread]
   const std::string key_;
   std::mutex mutex_;
   std::unique_ptr<Channel> control_;
-  double heard_s_, asked_s_ = 0;  // asked and not heard since; 0: no open question
+  // times of the last message and of the open question; asked_s_ is 0 without one
+  double heard_s_, asked_s_ = 0;
   std::string gone_;
 };
 
@@ -63,7 +65,7 @@ void await_machines(const Launch& launch, const LinkPlace& place, const std::vec
 const std::vector<std::unique_ptr<Machine>>& machines();
 // Null if the rank is on this machine.
 Machine* machine_of_rank(int rank);
-// The seat of a rank among `size` ranks, for the controller.
+// The seat of a rank, which is its place among `size` ranks and within its machine.
 RankSeat seat_of_rank(int rank, int size);
 // Number of ranks on this machine.
 int ranks_here(int64_t size);

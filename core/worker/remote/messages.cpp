@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes the parts of messages between machines that need more than a list of fields.
 #include "core/worker/remote/messages.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace fk {
 
 namespace {
 
-// Empty if the file is unreadable; the worker then reports it.
+// SHA-256 of a file; empty if it is unreadable, which the worker then reports.
 std::string file_hash(const std::filesystem::path& path) {
   try {
     return sha256_file(path);

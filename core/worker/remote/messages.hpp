@@ -10,7 +10,8 @@
 
 namespace fk {
 
-// All but what belongs to its own machine: the starter of the process and the callbacks.
+// All options except those without a meaning on another machine: the starter of the process and the
+// callbacks.
 template <class Visitor>
 void fields(Visitor& v, Runner::Options& o) {
   v("name", o.name);
@@ -34,7 +35,7 @@ void fields(Visitor& v, RunnerFailure& f) {
   v("next", f.next);
 }
 
-// A process prints more than other texts have.
+// The output of a process may be longer than other texts.
 inline constexpr Reading kForeignLog{
     .complete = true, .text_bytes_max = std::size_t{80} << 10, .foreign = true, .kept = "\n\t"};
 // Error when it is malformed; an unknown kind becomes `protocol`.
@@ -44,7 +45,7 @@ namespace messages {
 
 // ---- between the controller and a leader, for the whole run ----
 
-// The first words of a leader.
+// The first message of a leader; `program` is the build of its fk-host.
 struct LeaderHello {
   std::vector<int> ranks;
   int size = 0;
@@ -52,13 +53,13 @@ struct LeaderHello {
   FK_FIELDS(ranks, size, host, program)
 };
 
-// The answer to it.
+// The controller's answer to LeaderHello.
 struct Welcome {
   std::string refused;  // why not; empty: it is welcome
   FK_FIELDS(refused)
 };
 
-// A worker, with a connection of its own.
+// Opens a worker, with a connection of its own.
 struct OpenRunner {
   static constexpr const char* kName = "runner";
   using Answer = Nothing;
@@ -69,7 +70,7 @@ struct OpenRunner {
   FK_FIELDS(open, runner, rank, block)
 };
 
-// A rank's weights, with a connection of their own.
+// Makes a rank's weights, with a connection of their own.
 struct OpenWeights {
   static constexpr const char* kName = "weights";
   using Answer = Nothing;
@@ -78,7 +79,7 @@ struct OpenWeights {
   FK_FIELDS(weights, open)
 };
 
-// The ranks' block, kept in step over a connection of its own.
+// Opens a copy of the ranks' block, which a connection of its own keeps equal.
 struct OpenBlock {
   static constexpr const char* kName = "block";
   using Answer = Nothing;
@@ -87,6 +88,7 @@ struct OpenBlock {
   FK_FIELDS(ranks, open)
 };
 
+// Closes the copy of a block.
 struct Drop {
   static constexpr const char* kName = "drop";
   using Answer = Nothing;
@@ -94,13 +96,13 @@ struct Drop {
   FK_FIELDS(block)
 };
 
-// Comes back as it is.
+// The leader sends it back unchanged, as a sign of life.
 struct Lives : Nothing {
   static constexpr const char* kName = "lives";
   using Answer = Nothing;
 };
 
-// ---- of weights, on their connection; `error`: why there are none ----
+// ---- about weights, on their connection; `error`: why there are none ----
 
 struct WeightsMade {
   int64_t bytes = 0;
@@ -122,15 +124,15 @@ struct WeightsChecksum : Nothing {
   using Answer = WeightsSum;
 };
 
-// ---- of a worker, on its connection: those of messages.hpp, and ----
+// ---- about a worker, on its connection: messages of messages.hpp, and these ----
 
-// Answered when the process has said hello.
+// The answer comes when the worker has answered Hello.
 struct Start : Nothing {
   static constexpr const char* kName = "start";
   using Answer = Nothing;
 };
 
-// With a hash of each file that is there.
+// A plugin's file; `sha256` is empty if rank 0 cannot read it.
 struct FileOnAll {
   std::string path, sha256;
   Trust trust = Trust::baseline;
@@ -164,7 +166,7 @@ struct Thaw : Nothing {
   using Answer = Nothing;
 };
 
-// A drive: nothing runs before its last request is there.
+// A drive. It begins when the leader has its last request.
 struct Begin {
   static constexpr const char* kName = "begin";
   using Answer = Nothing;
@@ -219,7 +221,7 @@ struct SetOpenPatience {
   double seconds = 0;
   FK_FIELDS(seconds)
 };
-// Heard at once, whatever the worker is asked.
+// The leader reads it at once, even while the worker works on a question.
 struct AnotherFailed {
   static constexpr const char* kName = "another_failed";
   using Answer = Nothing;

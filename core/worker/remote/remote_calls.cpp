@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Questions to one thing on another machine, with their answers (remote_calls.hpp). While it waits,
+// it also looks whether the machine is alive.
 #include "core/worker/remote/remote_calls.hpp"
 
 #include <sys/socket.h>
@@ -11,6 +13,7 @@ namespace fk {
 
 namespace {
 
+// seconds: for sending a message; between two looks at the machine
 constexpr double kSendS = 30, kTick = 0.1;
 
 }  // namespace
@@ -20,7 +23,7 @@ RemoteCalls::RemoteCalls(Machine& machine, const Json& what) : machine_(machine)
 }
 
 RemoteCalls::~RemoteCalls() {
-  constexpr double kEnd = 10;
+  constexpr double kEnd = 10;  // seconds for the leader to close its side too
   ::shutdown(channel_->fd(), SHUT_WR);
   for (const double end = now_seconds() + kEnd; gone_.empty() && now_seconds() < end;)
     if (!next()) wait_readable(channel_->fd(), kTick);

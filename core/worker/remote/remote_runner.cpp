@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Each operation is a question to the leader of the worker's machine (remote_calls.hpp). News of a
+// drive become events.
 #include "core/worker/remote/remote_runner.hpp"
 
 #include <algorithm>
@@ -11,9 +13,9 @@ namespace fk {
 
 namespace {
 
-constexpr double kAsLongAsItLives =
-    1e9;  // the leader has the patience, and the machine its signs of life
-constexpr double kRemoteTick = 0.1;
+// No limit in seconds: the leader limits each operation, and Machine::gone() limits its silence.
+constexpr double kAsLongAsItLives = 1e9;
+constexpr double kRemoteTick = 0.1;  // seconds of one wait for a message
 
 std::string hex_of(const std::vector<std::byte>& bytes) {
   return hex_text({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
@@ -28,7 +30,7 @@ RemoteRunner::RemoteRunner(const Runner::Options& options, Machine& machine, int
         machine,
         message_json(messages::OpenRunner{.runner = options, .rank = rank, .block = block}));
   } catch (const Error& e) {
-    failure_ = RunnerFailure{"environment", "", e.what(), ""};
+    failure_ = RunnerFailure{"environment", /*where=*/"", e.what(), /*log=*/""};
     return;
   }
   ask(messages::Start{});
@@ -36,7 +38,7 @@ RemoteRunner::RemoteRunner(const Runner::Options& options, Machine& machine, int
 
 void RemoteRunner::bury(const std::string& kind, const std::string& text) {
   if (failed()) return;
-  failure_ = RunnerFailure{kind, "", text, ""};
+  failure_ = RunnerFailure{kind, /*where=*/"", text, /*log=*/""};
   failure_->time_s = now_seconds();
 }
 
@@ -83,6 +85,7 @@ std::optional<Json> RemoteRunner::ask_json(const Json& message, const OnProgress
   return answer;
 }
 
+// The other machine has its own block, and there are no sockets between machines.
 bool RemoteRunner::join(const RankSeat& seat, int, const std::vector<int>&, double patience_s) {
   return ask(messages::Join{seat, patience_s}).has_value();
 }
@@ -169,6 +172,7 @@ void RemoteRunner::condemn(const std::string& kind, const std::string& text) {
 
 bool RemoteRunner::wait_for_end(double seconds) {
   if (!calls_) return true;
+  // The leader waits `seconds`, and its answer takes a moment more.
   const auto answer = calls_->ask(message_json(messages::WaitForEnd{seconds}), seconds + 5,
                                   [](const Json&) { return true; });
   return answer && *answer == true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's handle of a worker on another machine: a Runner of that machine's leader, which
-// watches the process and forwards its answers. In a drive only tokens and the end are forwarded:
-// the first rank, which is never remote, reports everything else.
+// The controller's handle of a worker on another machine: a `Runner` of that machine's leader,
+// which watches the process and forwards its answers. In a drive only tokens and the end are
+// forwarded: the first rank, which is never remote, reports everything else.
 #pragma once
 #include <deque>
 #include <memory>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plugin's op whose kernels are cubins of Triton. build.py writes the tables of one op, the
-// `Plan`: what is read of a call, the kernels, and the variants in the author's order.
+// An op whose kernels are cubins, binaries that Triton compiled ahead of time. build.py generates
+// the op's tables, the class `Plan`: the values that a call passes to kernels, the kernels, and the
+// variants in the author's order. `Op` below chooses the first variant that takes a call and
+// launches its kernels.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,7 +16,8 @@
 
 namespace fk_triton {
 
-// Functions of the author's expressions, as Python has them. Division by 0 gives 0.
+// Functions in the author's expressions (grids, conditions). They round as Python does; division by
+// 0 gives 0.
 constexpr int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
   return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
@@ -45,7 +48,7 @@ struct Tensor {
   const int64_t *shape = nullptr, *strides = nullptr;
 
   int64_t stride(int axis) const { return dtype ? strides[axis] : 0; }
-  // No gap behind an axis that has a next one.
+  // True if no gap lies between the entries of `axis`. The axis must not be the last.
   bool compact(int axis) const {
     return !dtype || shape[axis] <= 1 || strides[axis] == shape[axis + 1] * strides[axis + 1];
   }
@@ -65,17 +68,23 @@ struct Grid {
   bool fits() const { return x <= INT32_MAX && y <= 65535 && z <= 65535; }
 };
 
-// One cubin. `exact`: it runs on this compute capability alone, not on later ones of its major.
+// One cubin, compiled for compute capability `sm` (90 for 9.0). `shared` counts bytes of dynamic
+// shared memory, `warps` warps of a block, `ctas` blocks of a cluster. The other three are 0 or 1:
+//   exact        runs on `sm` alone, not on later capabilities of the same major
+//   cooperative  all blocks of the grid must run at the same time
+//   dependent    may start before the kernel ahead of it in the stream has ended
 struct Code {
   const void* cubin;
   int32_t sm, exact, shared, warps, ctas, cooperative, dependent;
-  int64_t global_scratch;  // bytes of a block
+  int64_t global_scratch;  // bytes of device memory of each block
 };
+// A kernel by name, with one cubin for each compute capability.
 struct Kernel {
   const char* name;
-  const Code* codes;
+  const Code* codes;  // [count]
   int32_t count;
 
+  // Bytes of scratch that a launch with `grid` may need, whichever cubin runs.
   int64_t global_scratch(const Grid& grid) const {
     int64_t most = 0;
     for (int32_t i = 0; i < count; ++i) most = max(most, codes[i].global_scratch * codes[i].ctas);
@@ -175,6 +184,8 @@ struct Variant {
   int32_t count;
 };
 
+// The plugin's class of one op (fk/cpp/plugin.hpp). prepare() loads the kernels of all variants
+// that an instance may need; forward() runs the first variant that takes the call.
 template <class Plan>
 class Op {
  public:
@@ -231,7 +242,7 @@ class Op {
   }
 
  private:
-  // Later variants are never asked.
+  // True if the variant takes every call of an instance, so that later variants are not needed.
   static bool takes_all(const Variant<Call>& variant, const Call& most) {
     return !variant.varying_or_null && variant.fits(most);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion between float and the three dtypes of a contract's `float`: float32, bfloat16 and
-// float16. CPU ops compute in float and use it to take all three dtypes.
+// float16. CPU ops compute in float and convert their inputs and outputs here.
 //
 //   if (!fk::is_float(max.x)) throw fk::unsupported{"x: f32, bf16 and f16 only"};
 //   fk::load(args.x, t * width, width, row);     // any of the three -> float
@@ -27,6 +27,8 @@ inline uint16_t to_bf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   if (value != value) return static_cast<uint16_t>(bits >> 16 | 0x40);  // stays a NaN
+  // The addend rounds to nearest: just below half a step, plus the lowest kept bit for ties to
+  // even.
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -59,6 +61,8 @@ inline uint16_t to_f16(float value) {
     std::memcpy(&bits, &small, 4);
     return static_cast<uint16_t>(sign | (bits - 0x3f000000));
   }
+  // 0x38000000 corrects the exponent: float's bias is 127, float16's is 15. Rounding as in
+  // to_bf16().
   const uint32_t rounded = magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1);
   return static_cast<uint16_t>(sign | rounded >> 13);
 }

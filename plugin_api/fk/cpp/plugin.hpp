@@ -34,8 +34,16 @@ struct unsupported {
 };
 
 // Claims of a CPU op that is deterministic and batch invariant, and sums in float32.
-inline constexpr fk_claims cpu_claims{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1,
-                                      FK_ACCUMULATE_F32, 0, 0, nullptr};
+inline constexpr fk_claims cpu_claims{
+    FK_END(fk_claims, sm),
+    FK_CPU,
+    FK_GRAPH_ALWAYS,
+    /*deterministic=*/1,
+    /*batch_invariant=*/1,
+    FK_ACCUMULATE_F32,
+    /*side_streams=*/0,
+    /*sm_count=*/0,
+    /*sm=*/nullptr};
 
 // Address of a view's first element; null for an absent optional field. T is not checked against
 // the view's dtype. host() is for the host memory of plan(). [any thread]
@@ -49,6 +57,7 @@ template <class T> const T* host(const fk_host_in* view) { return static_cast<co
 
 namespace detail {
 
+// Runs `body` and turns an exception into a status, with the text in `error`.
 template <class F> int32_t guard(fk_error* error, F body) noexcept {
   try {
     body();
@@ -112,7 +121,7 @@ template <class I> struct table {
 }  // namespace detail
 
 template <class I>
-inline constexpr fk_op op_table{FK_END(fk_op, reset_or_null), 0, I::op::contract(), &I::claims,
+inline constexpr fk_op op_table{FK_END(fk_op, reset_or_null), /*reserved=*/0, I::op::contract(), &I::claims,
                                 detail::table<I>::supports, detail::table<I>::create,
                                 detail::table<I>::prepare, detail::planner<I>::call,
                                 detail::table<I>::forward, detail::table<I>::destroy,

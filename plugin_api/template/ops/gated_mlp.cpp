@@ -2,7 +2,7 @@
 // gated_mlp on the CPU, an op of level 2 made of children: linear, silu_and_mul and linear. The run
 // chooses a provider for each child. Replace the children one by one with fused code. `fk-host show
 // gated_mlp` prints the contract.
-#define FK_GATED_MLP_EDITION 2
+#define FK_GATED_MLP_EDITION 2  // the header shows the fields of edition 2, those with scales
 #include "fk/ops/gated_mlp.h"
 
 #include <stdexcept>
@@ -33,8 +33,8 @@ struct GatedMlp {
       : host(h),
         up_init{i.hidden_size, 2 * i.intermediate_size},
         down_init{i.intermediate_size, i.hidden_size},
-        up_weights{w.gate_up, {nullptr}},
-        down_weights{w.down, {nullptr}},
+        up_weights{w.gate_up, /*bias=*/{nullptr}},
+        down_weights{w.down, /*bias=*/{nullptr}},
         activation_init{i.intermediate_size} {}
 
   void prepare(const op::forward& max, const fk_memory&) {
@@ -68,7 +68,7 @@ struct GatedMlp {
   }
   void child(const fk_contract& contract, const void* init, const void* weights, const void* max,
              fk_child*& into) {
-    fk_error error{FK_END(fk_error, text), 0, 0, 0, {}};
+    fk_error error{FK_END(fk_error, text), /*code=*/0, /*native=*/0, /*line=*/0, /*text=*/{}};
     if (host.child(&host, &contract, init, weights, max, &into, &error) != FK_OK)
       throw std::runtime_error(error.text);
   }
