@@ -87,6 +87,7 @@ double negligible(DType dtype) {
 }
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
+  // long: one formula, term by term; most terms use the names above them.
   const Contract& c = *resolved.contract;
   const std::string& kind = c.tolerance.numerics;
   ErrorModel m;

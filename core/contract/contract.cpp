@@ -357,6 +357,41 @@ void read_limits(Contract& c, const Yaml& node) {
   }
 }
 
+void read_tolerance(Contract& c, const Yaml& tolerance) {
+  tolerance.only({"numerics", "length", "coarse_if", "outer", "rounded"});
+  const Yaml numerics = tolerance.at("numerics");
+  c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
+                                                      {"elementwise", "elementwise"},
+                                                      {"activation", "activation"},
+                                                      {"reduction", "reduction"},
+                                                      {"softmax", "softmax"},
+                                                      {"logarithm", "logarithm"},
+                                                      {"selection", "selection"}});
+  if (auto length = tolerance.find("length"))
+    c.tolerance.length = Expr::parse(length->text(), length->where());
+  if (auto coarse = tolerance.find("coarse_if")) {
+    c.tolerance.coarse_if = coarse->text();
+    const Slot* slot = c.find(SectionId::init, c.tolerance.coarse_if);
+    if (!slot || slot->kind != SlotKind::boolean)
+      coarse->fail("`" + c.tolerance.coarse_if + "` is no boolean of init",
+                   did_you_mean(c.tolerance.coarse_if, c.field_names()));
+  }
+  if (auto rounded = tolerance.find("rounded")) {
+    c.tolerance.rounded = rounded->text();
+    const Slot* slot = c.find(SectionId::weights, c.tolerance.rounded);
+    if (!slot || !slot->is_tensor())
+      rounded->fail("`" + c.tolerance.rounded + "` is no weight",
+                    did_you_mean(c.tolerance.rounded, c.field_names()));
+  }
+  if (auto outer = tolerance.find("outer")) {
+    c.tolerance.outer = outer->text();
+    const Slot* slot = c.find(SectionId::forward, c.tolerance.outer);
+    if (!slot || slot->role == Role::in || slot->shape.size() < 2)
+      outer->fail("`" + c.tolerance.outer + "` is no output of two axes and more",
+                  did_you_mean(c.tolerance.outer, c.field_names()));
+  }
+}
+
 Contract read(const Yaml& root, const std::string& stem, int level, const std::string& family) {
   root.only({"op", "revision", "summary", "aliases", "mirrors", "axes", "init", "weights",
              "forward", "plan", "cost", "cases", "limits", "tolerance", "shard"});
@@ -396,40 +431,7 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     if (auto wire = cost->find("wire")) c.wire = Expr::parse(wire->text(), wire->where());
     if (c.wire && !c.comm()) cost->fail("wire: there is no communicator, so no rank gets anything");
   }
-  if (auto tolerance = root.find("tolerance")) {
-    tolerance->only({"numerics", "length", "coarse_if", "outer", "rounded"});
-    const Yaml numerics = tolerance->at("numerics");
-    c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
-                                                        {"elementwise", "elementwise"},
-                                                        {"activation", "activation"},
-                                                        {"reduction", "reduction"},
-                                                        {"softmax", "softmax"},
-                                                        {"logarithm", "logarithm"},
-                                                        {"selection", "selection"}});
-    if (auto length = tolerance->find("length"))
-      c.tolerance.length = Expr::parse(length->text(), length->where());
-    if (auto coarse = tolerance->find("coarse_if")) {
-      c.tolerance.coarse_if = coarse->text();
-      const Slot* slot = c.find(SectionId::init, c.tolerance.coarse_if);
-      if (!slot || slot->kind != SlotKind::boolean)
-        coarse->fail("`" + c.tolerance.coarse_if + "` is no boolean of init",
-                     did_you_mean(c.tolerance.coarse_if, c.field_names()));
-    }
-    if (auto rounded = tolerance->find("rounded")) {
-      c.tolerance.rounded = rounded->text();
-      const Slot* slot = c.find(SectionId::weights, c.tolerance.rounded);
-      if (!slot || !slot->is_tensor())
-        rounded->fail("`" + c.tolerance.rounded + "` is no weight",
-                      did_you_mean(c.tolerance.rounded, c.field_names()));
-    }
-    if (auto outer = tolerance->find("outer")) {
-      c.tolerance.outer = outer->text();
-      const Slot* slot = c.find(SectionId::forward, c.tolerance.outer);
-      if (!slot || slot->role == Role::in || slot->shape.size() < 2)
-        outer->fail("`" + c.tolerance.outer + "` is no output of two axes and more",
-                    did_you_mean(c.tolerance.outer, c.field_names()));
-    }
-  }
+  if (auto tolerance = root.find("tolerance")) read_tolerance(c, *tolerance);
   if (auto cases = root.find("cases")) {
     cases->only({"smoke", "ci", "full", kRangeSize});
     for (const auto& [size, list] : cases->entries()) {

@@ -182,133 +182,172 @@ Outputs Region::call(Builder& b, const std::string& op, const std::string& path,
   return b.call(op, call_->path + path, args);
 }
 
-Outputs Builder::call(const std::string& op, const std::string& path, const Args& args) {
-  const Contract& contract = catalog_.at(op);
-  const std::string where = path + " (" + op + ")";
-  for (const auto& arg : args) {
-    if (!contract.find(arg.name))
-      fail(where, op + " has no field `" + arg.name + "`",
-           did_you_mean(arg.name, contract.field_names()));
-  }
-  Call call;
-  call.contract = &contract;
-  call.path = path;
-  Bound axes;
-  read_init(where, args, axes_of(*this, contract, args), call, axes);
+namespace {
 
-  const auto check = [&](const Slot& slot, Value v, Bound& bound) {
+// Records one call: arguments first, then lists, outputs and dtypes.
+class Recorder {
+ public:
+  Recorder(Builder& builder, const Graph& graph, const Contract& contract, const std::string& path,
+           const Args& args)
+      : builder_(builder),
+        graph_(graph),
+        contract_(contract),
+        args_(args),
+        where_(path + " (" + contract.op + ")") {
+    for (const auto& arg : args) {
+      if (!contract.find(arg.name))
+        fail(where_, contract.op + " has no field `" + arg.name + "`",
+             did_you_mean(arg.name, contract.field_names()));
+    }
+    call_.contract = &contract;
+    call_.path = path;
+    read_init(where_, args, axes_of(builder, contract, args), call_, axes_);
+    call_.scalars.resize(contract.section(SectionId::forward).size(), Expr(0));
+    for (const auto id : {SectionId::weights, SectionId::forward}) {
+      section(id).resize(contract.section(id).size());
+      for (const auto& slot : contract.section(id))
+        slot.is_tensor() ? read_tensors(slot) : read_bound(slot);
+    }
+    read_lists();
+    make_outputs();
+    compare_dtypes();
+    call_.axes = std::move(axes_);
+  }
+
+  Call call_;
+  Outputs outputs_;
+
+ private:
+  std::vector<std::vector<Value>>& section(SectionId id) {
+    return id == SectionId::weights ? call_.weights : call_.forward;
+  }
+  std::vector<Value>& values_of(const Slot& slot) {
+    return section(slot.section)[static_cast<size_t>(slot.index)];
+  }
+
+  void check(const Slot& slot, Value v, Bound& bound) const {
     const ValueInfo& info = graph_.info(v);
-    unify(where, slot, info.shape, bound);
+    unify(where_, slot, info.shape, bound);
     const DType type = graph_.dtype(v);
     if (!slot.dtypes.empty() && !allowed(slot, type))
-      fail(where, "`" + slot.name + "` cannot be " + std::string(name(type)));
+      fail(where_, "`" + slot.name + "` cannot be " + std::string(name(type)));
     const bool last = info.shape.empty() || info.strides.back() == Expr(1);
     if (slot.strided ? !last : !dense(info))
-      fail(where, "`" + slot.name + "` is not dense" + (slot.strided ? " in its last axis" : ""));
-  };
-  const auto given = [&](const Slot& slot) -> std::vector<Value> {
-    const Arg* arg = find_arg(args, slot.name);
+      fail(where_, "`" + slot.name + "` is not dense" + (slot.strided ? " in its last axis" : ""));
+  }
+
+  std::vector<Value> given(const Slot& slot) const {
+    const Arg* arg = find_arg(args_, slot.name);
     if (!arg) return {};
     if (const auto* v = std::get_if<Value>(&arg->value))
       return *v ? std::vector<Value>{*v} : std::vector<Value>{};
     if (const auto* list = std::get_if<std::vector<Value>>(&arg->value); list && !slot.list.empty())
       return *list;
-    fail(where, "`" + slot.name + "` is a tensor");
-  };
+    fail(where_, "`" + slot.name + "` is a tensor");
+  }
+
+  void read_bound(const Slot& slot) {
+    const Arg* arg = find_arg(args_, slot.name);
+    if (!arg) fail(where_, "no bound for `" + slot.name + "`");
+    Expr& out = call_.scalars[static_cast<size_t>(slot.index)];
+    if (const auto* e = std::get_if<Expr>(&arg->value))
+      out = *e;
+    else if (const auto* i = std::get_if<int64_t>(&arg->value))
+      out = *i;
+    else
+      fail(where_, "the bound `" + slot.name + "` is an integer or an expression");
+  }
+
+  void read_tensors(const Slot& slot) {
+    auto& values = values_of(slot) = given(slot);
+    if (values.empty() && slot.required() && slot.role != Role::out)
+      fail(where_, "no tensor for `" + slot.name + "`");
+    if (slot.list.empty())
+      for (const Value v : values) check(slot, v, axes_);
+    if (slot.section == SectionId::forward && !first_ && !values.empty()) first_ = values[0];
+  }
 
   // Lists come after all other fields: an axis that no other field binds may differ by entry.
-  const auto check_lists = [&](const std::vector<std::vector<Value>>& fields, SectionId id,
-                               Entries& entries) {
-    for (const auto& slot : contract.section(id)) {
-      const auto at = static_cast<size_t>(slot.index);
-      if (slot.list.empty() || !slot.is_tensor() || fields[at].empty()) continue;
-      auto& bounds = entries_of(where, slot, fields[at].size(), axes, entries);
-      for (size_t k = 0; k < bounds.size(); ++k) check(slot, fields[at][k], bounds[k]);
+  void read_lists() {
+    Entries entries;
+    for (const auto& slot : contract_.section(SectionId::init)) {
+      const auto& list = call_.init_lists[static_cast<size_t>(slot.index)];
+      if (slot.list.empty()) continue;
+      auto& bounds = entries_of(where_, slot, list.size(), axes_, entries);
+      for (size_t k = 0; k < list.size(); ++k)
+        if (!slot.axis.empty()) bounds[k][slot.axis] = list[k];
     }
-  };
-  Value first{};
-  for (const auto id : {SectionId::weights, SectionId::forward}) {
-    auto& into = id == SectionId::weights ? call.weights : call.forward;
-    into.resize(contract.section(id).size());
-    if (id == SectionId::forward) call.scalars.resize(into.size(), Expr(0));
-    for (const auto& slot : contract.section(id)) {
-      const auto at = static_cast<size_t>(slot.index);
-      if (!slot.is_tensor()) {
-        const Arg* arg = find_arg(args, slot.name);
-        if (!arg) fail(where, "no bound for `" + slot.name + "`");
-        if (const auto* e = std::get_if<Expr>(&arg->value))
-          call.scalars[at] = *e;
-        else if (const auto* i = std::get_if<int64_t>(&arg->value))
-          call.scalars[at] = *i;
-        else
-          fail(where, "the bound `" + slot.name + "` is an integer or an expression");
-        continue;
+    for (const auto id : {SectionId::weights, SectionId::forward}) {
+      for (const auto& slot : contract_.section(id)) {
+        if (slot.list.empty() || !slot.is_tensor() || values_of(slot).empty()) continue;
+        const auto& values = values_of(slot);
+        auto& bounds = entries_of(where_, slot, values.size(), axes_, entries);
+        for (size_t k = 0; k < bounds.size(); ++k) check(slot, values[k], bounds[k]);
       }
-      into[at] = given(slot);
-      if (into[at].empty() && slot.required() && slot.role != Role::out)
-        fail(where, "no tensor for `" + slot.name + "`");
-      if (slot.list.empty())
-        for (const Value v : into[at]) check(slot, v, axes);
-      if (id == SectionId::forward && !first && !into[at].empty()) first = into[at][0];
     }
   }
 
-  Entries entries;
-  for (const auto& slot : contract.section(SectionId::init)) {
-    const auto& list = call.init_lists[static_cast<size_t>(slot.index)];
-    if (slot.list.empty()) continue;
-    auto& bounds = entries_of(where, slot, list.size(), axes, entries);
-    for (size_t k = 0; k < list.size(); ++k)
-      if (!slot.axis.empty()) bounds[k][slot.axis] = list[k];
+  // Makes the outputs that the caller did not give.
+  void make_outputs() {
+    for (const auto& slot : contract_.section(SectionId::forward)) {
+      if (!slot.is_tensor() || slot.role != Role::out) continue;
+      auto& values = values_of(slot);
+      if (values.empty() && slot.optional) continue;
+      if (values.empty() && !slot.list.empty())
+        fail(where_, "the list of outputs `" + slot.name + "` is not made here",
+             "give its tensors");
+      if (values.empty()) {
+        Dims shape;
+        for (const auto& dim : slot.shape) shape.push_back(dim.substitute(axes_));
+        values = {builder_.empty(output_dtype(slot), std::move(shape))};
+        check(slot, values[0], axes_);
+      }
+      outputs_.fields.emplace_back(slot.name, values[0]);
+    }
   }
-  check_lists(call.weights, SectionId::weights, entries);
-  check_lists(call.forward, SectionId::forward, entries);
 
-  Outputs outputs;
-  for (const auto& slot : contract.section(SectionId::forward)) {
-    if (!slot.is_tensor() || slot.role != Role::out) continue;
-    auto& values = call.forward[static_cast<size_t>(slot.index)];
-    if (values.empty() && slot.optional) continue;
-    if (values.empty() && !slot.list.empty())
-      fail(where, "the list of outputs `" + slot.name + "` is not made here", "give its tensors");
-    if (values.empty()) {
-      Dims shape;
-      for (const auto& dim : slot.shape) shape.push_back(dim.substitute(axes));
-      DType type = slot.dtypes.empty() ? DType::f32 : slot.dtypes[0];
-      if (!slot.dtype_of.empty()) {
-        const Slot& other = contract.at(slot.dtype_of);
-        const auto& source =
-            (other.section == SectionId::weights ? call.weights
-                                                 : call.forward)[static_cast<size_t>(other.index)];
-        if (!source.empty()) type = graph_.dtype(source[0]);
-      } else if (first && allowed(slot, graph_.dtype(first))) {
-        type = graph_.dtype(first);
-      }
-      values = {empty(type, std::move(shape))};
-      check(slot, values[0], axes);
+  // The dtype of the field that the contract names, else of the first input where it is allowed.
+  DType output_dtype(const Slot& slot) {
+    const DType usual = slot.dtypes.empty() ? DType::f32 : slot.dtypes[0];
+    if (!slot.dtype_of.empty()) {
+      const auto& source = values_of(contract_.at(slot.dtype_of));
+      return source.empty() ? usual : graph_.dtype(source[0]);
     }
-    outputs.fields.emplace_back(slot.name, values[0]);
+    return first_ && allowed(slot, graph_.dtype(first_)) ? graph_.dtype(first_) : usual;
   }
-  for (const auto id : {SectionId::weights, SectionId::forward}) {
-    for (const auto& slot : contract.section(id)) {
-      if (!slot.is_tensor() || slot.dtype_of.empty()) continue;
-      const auto& mine =
-          (id == SectionId::weights ? call.weights : call.forward)[static_cast<size_t>(slot.index)];
-      const Slot& other = contract.at(slot.dtype_of);
-      const auto& theirs =
-          (other.section == SectionId::weights ? call.weights
-                                               : call.forward)[static_cast<size_t>(other.index)];
-      for (size_t k = 0; k < mine.size() && !theirs.empty(); ++k) {
-        const DType type = graph_.dtype(mine[k]), want = graph_.dtype(theirs[0]);
-        if (type != want)
-          fail(where, "`" + slot.name + "` is " + std::string(name(type)) + " but `" + other.name +
-                          "` is " + std::string(name(want)));
+
+  void compare_dtypes() {
+    for (const auto id : {SectionId::weights, SectionId::forward}) {
+      for (const auto& slot : contract_.section(id)) {
+        if (!slot.is_tensor() || slot.dtype_of.empty()) continue;
+        const Slot& other = contract_.at(slot.dtype_of);
+        const auto& theirs = values_of(other);
+        if (theirs.empty()) continue;
+        for (const Value mine : values_of(slot)) {
+          const DType type = graph_.dtype(mine), want = graph_.dtype(theirs[0]);
+          if (type != want)
+            fail(where_, "`" + slot.name + "` is " + std::string(name(type)) + " but `" +
+                             other.name + "` is " + std::string(name(want)));
+        }
       }
     }
   }
-  call.axes = std::move(axes);
-  graph_.calls.push_back(std::move(call));
-  return outputs;
+
+  Builder& builder_;
+  const Graph& graph_;
+  const Contract& contract_;
+  const Args& args_;
+  const std::string where_;
+  Bound axes_;
+  Value first_{};  // the first tensor of the call, inputs first
+};
+
+}  // namespace
+
+Outputs Builder::call(const std::string& op, const std::string& path, const Args& args) {
+  Recorder recorder(*this, graph_, catalog_.at(op), path, args);
+  graph_.calls.push_back(std::move(recorder.call_));
+  return std::move(recorder.outputs_);
 }
 
 }  // namespace fk

@@ -191,7 +191,15 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   kept_[0] = fitted(SectionId::init, frames.init);
   kept_[1] = fitted(SectionId::weights, frames.weights);
   const std::vector<fk_slot> max = fitted(SectionId::forward, frames.forward);
-  Device& device = services_.device;
+  fill_table();
+  create(where);
+  prepare(where, frames, max);
+  prepared_ = true;
+}
+
+// The functions of the host that the plugin may call.
+void Instance::fill_table() {
+  const Device& device = services_.device;
   host_ = &new_table();
   *host_ = fk_host{FK_END(fk_host, child_forward),
                    FK_ABI_MINOR,
@@ -231,9 +239,12 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     const int32_t status = child->instance->forward(child->forward_frame.of(frame), ctx);
     return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
   };
-  // create() and prepare() have no stream to wait on. Weights and memory must be ready before the
-  // calls, and work that prepare() began on any stream must end before others use the instance.
-  device.synchronize();
+}
+
+// create() and prepare() have no stream to wait on. Weights and memory must be ready before the
+// calls, and work that prepare() began on any stream must end before others use the instance.
+void Instance::create(const std::string& where) {
+  services_.device.synchronize();
   int32_t status = FK_OK;
   {
     const CalledIn in("create");
@@ -242,24 +253,30 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   }
   if (status != FK_OK) fail(where, "create: " + words(error_, status));
   if (services_.created) services_.created();
+}
+
+void Instance::prepare(const std::string& where, const Frames& frames,
+                       const std::vector<fk_slot>& max) {
+  Device& device = services_.device;
   fk_memory memory{FK_END(fk_memory, persistent_bytes),
                    /*packed_ready=*/0,
                    /*packed=*/nullptr,
-                   need.packed,
+                   need_.packed,
                    /*persistent=*/nullptr,
-                   need.persistent};
-  if (need.packed) {
-    packed_ = services_.packed.get(device, packed_key(provider, frames.init, frames.weights),
-                                   need.packed);
+                   need_.persistent};
+  if (need_.packed) {
+    packed_ = services_.packed.get(device, packed_key(provider_, frames.init, frames.weights),
+                                   need_.packed);
     memory.packed = packed_->memory.data();
     memory.packed_ready = packed_->ready ? 1 : 0;
   }
-  if (need.persistent) {
-    persistent_ = DeviceMemory(device, need.persistent, "the persistent memory of " + where);
-    device.fill_zero(persistent_.data(), need.persistent);
+  if (need_.persistent) {
+    persistent_ = DeviceMemory(device, need_.persistent, "the persistent memory of " + where);
+    device.fill_zero(persistent_.data(), need_.persistent);
     memory.persistent = persistent_.data();
   }
   device.synchronize();
+  int32_t status = FK_OK;
   {
     const CalledIn in("prepare");
     status = provider_.op->prepare(self_, frame_data(max), &memory, &error_);
@@ -270,7 +287,6 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   }
   device.synchronize_all();
   if (packed_) packed_->ready = true;
-  prepared_ = true;
 }
 
 Instance::~Instance() {

@@ -109,6 +109,9 @@ class Instance {
   struct Child;
 
  private:
+  void fill_table();
+  void create(const std::string& where);
+  void prepare(const std::string& where, const Frames& frames, const std::vector<fk_slot>& max);
   void destroy();
   static int32_t make_child(const fk_host*, const fk_contract*, const void*, const void*,
                             const void*, fk_child**, fk_error*);
