@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// YAML with locations and refusals. People and agents write contracts, scenarios and model
-// descriptions, so every complaint names the file, line, column and the nearest known key. The
-// document is a flat tree of our own, built from the parser's events; yaml-cpp stays inside
-// yaml.cpp. Anchors, aliases, tags, merge keys, non-scalar keys, duplicate keys and further
-// documents are refused. Depth, size and number of nodes are bounded, so hostile files are safe.
+// A strict reader of YAML. People and agents write contracts, scenarios and model descriptions, so
+// every error names the file, line, column and the nearest known key. The document is a flat tree
+// of our own, built from the parser's events; yaml-cpp stays inside yaml.cpp. Anchors, aliases,
+// tags, merge keys, non-scalar keys, duplicate keys and further documents are refused. Depth, size
+// and number of nodes are bounded, so hostile files are safe.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct YamlNode;
 }  // namespace detail
 
 /// A node of a parsed document. Cheap to copy; keeps its document alive; immutable, so several
-/// threads can read it. Functions that throw throw Error at where().
+/// threads can read it. Every exception is an Error with the location where().
 class Yaml {
  public:
   static constexpr std::size_t kBytesMax = std::size_t{16} << 20;
@@ -46,21 +46,21 @@ class Yaml {
 
   /// Maps: true if the key is present, even with a null value. False for other kinds.
   bool has(std::string_view key) const;
-  /// Maps: the value of a key; Error names the key and the nearest present one.
+  /// Maps: the value of a key. Error if the key is absent, with the nearest present key.
   Yaml at(std::string_view key) const;
-  /// Maps: the value, or nothing when the key is absent. Error when this is neither map nor null.
+  /// Maps: the value, or nothing if the key is absent. Error if this is neither a map nor null.
   std::optional<Yaml> find(std::string_view key) const;
 
   /// The scalar as written. Error for null, lists and maps.
   const std::string& text() const;
-  /// Decimal or 0x; whole number within int64; `_` is not accepted, quoted is refused.
+  /// A whole number within int64, decimal or with 0x. Error for all else: quotes, `_`, a fraction.
   int64_t integer() const;
-  /// Any integer or decimal, .inf, -.inf, .nan; quoted is refused.
+  /// An integer, a decimal, .inf, -.inf or .nan. Error for all else, also in quotes.
   double number() const;
-  /// true or false only; quoted is refused.
+  /// true or false. Error for all else, also in quotes.
   bool boolean() const;
 
-  // The same, with a value for an absent key. Error for a key that is present with null.
+  // The same, with a value for an absent key. Error if the key is present with null.
   std::string text_or(std::string_view key, std::string fallback) const;
   int64_t integer_or(std::string_view key, int64_t fallback) const;
   double number_or(std::string_view key, double fallback) const;

@@ -53,7 +53,7 @@ int package(const PackageArguments& a) {
   const fs::path out = a.out.empty() ? fs::path(plugin.name + "_" + target.name) : a.out;
   std::error_code code;
   if (fs::exists(out, code) && !fs::is_empty(out, code))
-    fail(out.string(), "it is there already", "delete it, or choose another --out");
+    fail(out.string(), "it is there already, and not empty", "delete it, or choose another --out");
   for (const auto& [name, content] : files) write_file_atomic(out / name, content);
   std::printf("%s: %s for %s, %zu ops (%s)\n", out.c_str(), plugin.plugin.c_str(),
               target.name.c_str(), plugin.ops.size(), join(plugin.ops, ", ").c_str());
@@ -72,8 +72,9 @@ std::function<int()> add_package(const Options& app) {
   for (const auto& target : deploy_targets())
     help += (help.empty() ? "" : "; ") + target.name + ": " + target.help;
   app.add_option("--for", a->target, help).required();
-  app.add_option("--out", a->out, "the new folder; default fk_PLUGIN_TARGET");
-  app.add_option("--namespace", a->names, "of the ops in torch.ops, by default fk");
+  app.add_option("--out", a->out,
+                 "the new folder; default fk_PLUGIN_TARGET, for example fk_mine_torch");
+  app.add_option("--namespace", a->names, "namespace of the ops in torch.ops; default fk");
   return [a] { return package(*a); };
 }
 

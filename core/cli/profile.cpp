@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs Nsight Compute (`ncu`) on one case of a verdict. `ncu` starts this program's hidden verb
+// `__profiled`, which makes the same inputs from the verdict's secret.
 #include "core/cli/profile.hpp"
 
 #include <fcntl.h>
@@ -27,7 +29,7 @@ std::string in_path(const std::string& name) {
   return "";
 }
 
-// The most useful call to profile.
+// The case to profile: the first with timings, else the first right one, else the first.
 const CaseVerdict* row_of(const Verdict& verdict) {
   const auto& cases = verdict.cases;
   auto row = std::find_if(cases.begin(), cases.end(),
@@ -64,7 +66,8 @@ std::vector<std::string> profiler_words(const Question& question, const Verdict&
   add("--secret", verdict.secret);
   add("--threads", std::to_string(policy.threads));
   add("--variant", row.variant);
-  if (!row.beside) {  // smaller cases are the contract's, unchanged
+  // A case beside the requested ones takes neither recorded inputs nor the requested routing.
+  if (!row.beside) {
     add("--captured", policy.captured);
     add("--routing", policy.routing);
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of C functions by which a plugin uses a communicator.
 #include "core/comm/communicator.hpp"
 
 #include "core/base/error.hpp"
@@ -8,8 +9,8 @@
 
 namespace fk {
 
-// Runs one call of the table: FK_FAILED with the reason in `error` if the call is not allowed here
-// or `body` throws. The failure is sent to all ranks, which would otherwise wait.
+// Runs one call of a plugin. If need_place() forbids the call or `body` throws, keeps the reason
+// for the table's error(), tells all ranks, which would otherwise wait, and returns FK_FAILED.
 template <class Body>
 int32_t Communicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
   auto& self = *static_cast<Communicator*>(comm->self);
@@ -31,7 +32,7 @@ void Communicator::make_table(int32_t library) {
   table_.struct_size = FK_END(fk_comm, error);
   table_.rank = rank();
   table_.size = size();
-  table_.reserved = library | (apart() ? FK_COMM_APART : 0);
+  table_.reserved = library | (apart() ? FK_COMM_APART : 0);  // read by fk/comm_library.h
   table_.self = this;
   using Self = Communicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
@@ -63,7 +64,7 @@ const fk_symmetric* Communicator::symmetric(int64_t bytes) {
     fail("ranks",
          "there are no symmetric buffers between ranks on several machines: only collectives");
   Symmetric made;
-  for (std::byte* at : take_symmetric(bytes)) {
+  for (std::byte* at : take_symmetric(bytes)) {  // of each rank: signals, then the buffer
     made.buffers.push_back(at + kPadBytes);
     made.signals.push_back(reinterpret_cast<uint32_t*>(at));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of a case run and the oracle's answers to them.
+// Makes the contents of a case run, and the oracle's answers to them. A content is one set of
+// inputs of the case. A version is one set of its weights; each content has one version.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,21 +17,22 @@ namespace fk {
 namespace {
 
 constexpr int kDeviceContents = 24;
-constexpr size_t kKept = 3;  // one of this number of contents is held back
-// Copies of a content: as generated, for comparison, and, on a device, for dealing.
+constexpr size_t kKept = 3;  // a third of the contents is held back for timed calls
+// Counted copies of a content: the generated tensors, one for the comparison, and one on the device
+// from which calls get their inputs.
 constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
 constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
 
-// True for the ordinary contents of a version: the first two, then every second one; the
-// others belong to families.
+// True if the content at this place of a version has ordinary inputs: places 0, 1, 4, 6, 8 and so
+// on. The other places have inputs of other families.
 bool is_usual(size_t at) { return at < 2 || (at > 3 && at % 2 == 0); }
 
 }  // namespace
 
-// Makes contents for each version: two ordinary ones, then fitting families in an order from the
-// seed, with ordinary ones in turn, while time is left. A third of the contents is held back, and
-// ordinary (keep); so is one of those that may be seen. With several versions, each one first gets
-// the contents that it needs at least.
+// Makes contents for each version until the time ends: two ordinary ones, then families and
+// ordinary ones in turn (is_usual). The seed orders the families that fit the case. Each version
+// gets `contents_least` contents before any version gets more. keep() then holds back a third, all
+// of them ordinary.
 void OracleServer::make_contents(uint64_t seed) {
   std::vector<Family> others;
   for (const Family family : all_families()) {
@@ -54,8 +56,8 @@ void OracleServer::make_contents(uint64_t seed) {
   const auto least = static_cast<size_t>(options_.contents_least);
   most = std::max(most, static_cast<int>(least * wanted));
   Pools made(1);
-  size_t next = 0;     // family
-  double first_s = 0;  // time for the needs of the first version
+  size_t next = 0;     // index of the next family in `others`
+  double first_s = 0;  // seconds until the first version had its least contents
   int number = 0;
   for (; number < most && unjudged_.empty(); ++number) {
     const double passed = now_seconds() - start;
@@ -99,15 +101,15 @@ bool OracleServer::has(const Pools& made, Family family) {
   });
 }
 
-// Makes one content per version, of families that no content has yet. False when there is none, or
-// no memory.
+// Adds one content to each version, of families that no content has yet. False if no such family is
+// left, or no memory.
 bool OracleServer::make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number) {
   std::vector<Family> left = others;
   std::erase_if(left, [&](const Family family) { return has(made, family); });
   const size_t row = made[0].size();
   if (left.empty() || static_cast<int64_t>((row + 1) * made.size()) > contents_room()) return false;
   for (size_t version = 0; version < made.size() && unjudged_.empty(); ++version) {
-    // A family that says nothing in this case gets no row.
+    // If a family proves nothing in this case, the next family is tried.
     while (unjudged_.empty() && made[version].size() == row) {
       options_.alive();
       const bool usual = is_usual(row) || left.empty();
@@ -121,7 +123,7 @@ bool OracleServer::make_row(Pools& made, std::vector<Family>& others, uint64_t s
   return true;
 }
 
-// Bytes of a content's tensors, and their copy for dealing.
+// Bytes of all copies of a content, of all ranks, without the weights.
 int64_t OracleServer::content_bytes() const {
   int64_t out = 0;
   for (const auto& f : resolved().fields)
@@ -136,8 +138,9 @@ int64_t OracleServer::contents_room() const {
   return memory / content_bytes();
 }
 
-// A version's first content also makes its weights. The first outliers come into the numbers of
-// that content, so that a candidate that samples some places confuses the two.
+// A version's first content also makes its weights. The version's first content with outliers has
+// the same seed, so most of its values are equal. A candidate that reads only some places to
+// recognise inputs then confuses the two.
 bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
                                 std::vector<Content>& pool) {
   const bool first = pool.empty();
@@ -169,7 +172,8 @@ bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
   return good;
 }
 
-// A family may say nothing with some inputs. Then other inputs are tried.
+// Replaces the contents from number `from` on by new ones of the same families. If the new inputs
+// prove nothing, others are tried, up to kTries times.
 void OracleServer::renew(size_t from, uint64_t seed, const std::function<void()>& alive) {
   constexpr int kTries = 16;
   for (size_t i = from; i < families_.size(); ++i) {
@@ -202,7 +206,8 @@ void OracleServer::renew(size_t from, uint64_t seed, const std::function<void()>
   synchronize();
 }
 
-// Drops versions without the least contents, and gives the others equally many contents.
+// Drops versions with too few contents, keeps an odd number of them (versions_wanted() has the
+// reason), and cuts all to the same number of contents.
 void OracleServer::make_even(Pools& made) const {
   const auto least = static_cast<size_t>(options_.contents_least);
   while (made.size() > 1 && (made.back().size() < least || made.size() % 2 == 0)) made.pop_back();
@@ -217,8 +222,8 @@ void OracleServer::keep(Pools made) {
   versions_ = static_cast<int>(made.size());
   for (const auto& buffers : buffers_) buffers->keep_versions(made.size());
   for (auto& pool : made) {
-    // The case run calls the last third once, and ordinary contents of earlier calls for
-    // comparison.
+    // Moves ordinary contents into the last third. The case run holds them back: their first call
+    // is timed, beside calls on ordinary contents that the candidate has seen.
     size_t last = each;
     for (size_t i = each; i-- > 1 && each - last < each / kKept;)
       if (pool[i].family == Family::ordinary)

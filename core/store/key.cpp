@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The key of a stored verdict: named hashes of all that can change the verdict. A question with the
+// key of a stored verdict gets this verdict (answer.cpp).
 #include "core/store/key.hpp"
 
 #include <algorithm>
@@ -107,7 +109,7 @@ VerdictKey key_of(const Question& question, Store& store) {
   key.add("thorough", policy.thorough ? "yes" : "no");
   key.add("sandbox", policy.sandbox ? "yes" : "no");
   if (!policy.captured.empty()) {
-    // The index names the content of every tensor.
+    // The index names each recorded tensor by its hash, so its own hash covers them all.
     key.add("captured", policy.captured);
     key.add("captured index", sha256_file(std::filesystem::path(policy.captured) / "capture.json"));
   }

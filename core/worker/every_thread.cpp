@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sends a signal to every other thread of this process. The signal's handler runs the function.
 #include "core/worker/every_thread.hpp"
 
 #include <signal.h>
@@ -26,8 +27,9 @@ struct KernelAction {
   uint64_t mask;
 };
 
-// The C library's signal for cancelling threads. pthread_sigmask() never blocks it; a driver's
-// threads block all others. The host cancels no threads.
+// The signal by which glibc cancels threads. It is the only one that reaches a GPU driver's
+// threads: they block all signals, but pthread_sigmask() never blocks this one. The host cancels no
+// threads, so it may use the signal.
 constexpr int kSignal = 32;
 
 bool (*current)() = nullptr;
@@ -42,8 +44,9 @@ long change_action(int number, const KernelAction* action, KernelAction* old) {
   return ::syscall(SYS_rt_sigaction, number, action, old, sizeof action->mask);
 }
 
-// Installs the handler. The C library refuses this signal, but provides the restorer for the return
-// from a handler.
+// Installs the handler. glibc's sigaction() refuses this signal. So the handler is installed for
+// SIGRTMAX first. The kernel's entry then holds glibc's restorer, the code that returns from a
+// handler, and is copied to this signal.
 bool install(KernelAction& old) {
   struct sigaction wanted {
   }, before{};
@@ -93,6 +96,7 @@ int in_every_other_thread(bool (*action)()) {
       missing += ask(tid) ? 0 : 1;
     }
   }
+  // If a thread is missing, the handler stays: a late signal without a handler ends the process.
   if (installed && missing == 0) change_action(kSignal, &old, nullptr);
   return missing;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_softmax: a vector of tokens at a time, expert by expert, so that nothing is summed or
-// searched across lanes. The choice is made on the logits, which order as the probabilities do;
-// ties go to the lower index because a later expert must be larger to replace an earlier one.
+// topk_softmax: each lane of a vector has one token, and loops run over the experts. So no sum and
+// no search goes across lanes. The choice compares logits, because softmax keeps their order. A
+// later expert must be larger to replace an earlier one, so ties go to the lower index.
 #include "math.hpp"
 
 namespace fk::cpu {
@@ -80,6 +80,7 @@ struct TopkSoftmaxOp {
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {
     need_float(max.logits, "logits: f32, bf16 or f16");
+    // 64 bytes: a float for each of 16 lanes, the most that a vector has.
     need.scratch = threads_max() * init.num_experts * 64;
   }
   TopkSoftmaxOp(const fk_host& host, const op::init& init, const op::weights&)
@@ -94,7 +95,8 @@ struct TopkSoftmaxOp {
                         type_of(args.logits),
                         init_.renormalize != 0};
     const int64_t tokens = args.logits->shape[0];
-    // Work counts more than bytes here.
+    // split() takes bytes of memory, but here arithmetic takes the time. So this is a number of
+    // bytes that take about as long.
     split(threads_, tokens, tokens * (init_.num_experts * 8 + init_.top_k * 64),
           [&](int64_t begin, int64_t end, int thread) {
             kernel_(a, begin, end,

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of CUDA devices, whose ranks are processes of one machine. Symmetric buffers are
-// virtual memory of the driver. Each rank exports its memory as descriptors, and all ranks map it
-// for their devices, as peer memory where the devices differ, without multicast. Collectives are
-// NCCL's if it is installed and each rank has its own device. Otherwise they are copies and simple
-// kernels over stages in the same memory. Between machines NCCL is required. Before work is
-// enqueued, the ranks agree on it in their meeting; captured work is agreed on at capture time.
+// The communicator of CUDA devices. Its ranks are processes on one machine, or with NCCL on
+// several.
+//
+// Symmetric buffers: each rank allocates device memory with the CUDA driver's virtual memory
+// functions, and exports it as a file descriptor. All ranks map the memory of all ranks; a rank on
+// another device maps it as peer memory. Multicast is not used.
+//
+// Collectives: NCCL's if it is installed and each rank has its own device. Otherwise each rank
+// copies its data into its stage, a part of symmetric memory. Copies or simple kernels then read
+// the stages of all ranks.
+//
+// Before work is enqueued, the ranks compare their calls in a meeting (meeting.hpp). Calls for a
+// CUDA graph are compared when they are captured.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -28,9 +35,10 @@ namespace {
 
 using cuda::RankPointers;
 
-constexpr int64_t kChunkBytes = int64_t{32} << 20;  // least size of symmetric memory
+constexpr int64_t kChunkBytes = int64_t{32} << 20;  // smallest chunk; it holds several buffers
 constexpr int64_t kStageBytes = int64_t{8} << 20;
-constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));  // in the head
+// Offset of the barrier count in a pad, behind one word of each rank.
+constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) fail("cuda", std::string(what) + ": " + cudaGetErrorString(status));
@@ -83,7 +91,7 @@ class CudaCommunicator final : public Communicator {
   void join_nccl();
 
   void wait_for_all(cudaStream_t stream) {
-    // An all-reduce is a barrier: no rank gets the sum before every rank has given its word.
+    // An all-reduce is a barrier: a rank gets the sum only after all ranks have sent their words.
     if (apart()) return nccl_->all_reduce(word_.data(), word_.data(), 1, FK_I32, FK_SUM, stream);
     auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
     const double patience_s = std::min(kDeviceWaitS, meeting().patience());
@@ -95,9 +103,10 @@ class CudaCommunicator final : public Communicator {
       check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
             "copy");
   }
-  // Copies x piece by piece into the stage, as `parts` parts. body(first byte, bytes of a part)
-  // runs when all ranks have copied their piece. The work that it enqueues ends on all ranks before
-  // the next piece.
+  // `from` has `parts` parts of `bytes` bytes. Copies a piece of each part into this rank's stage,
+  // then the next piece; pieces are multiples of `width` bytes. When all ranks have copied a piece,
+  // body(offset in the part, bytes of the piece) enqueues its work. The next piece begins after
+  // this work has ended on all ranks.
   template <class Body>
   void exchange(const std::byte* from, int parts, int64_t bytes, int64_t width, cudaStream_t stream,
                 const Body& body) {
@@ -126,7 +135,7 @@ class CudaCommunicator final : public Communicator {
   const CommGround ground_;
   const int size_;
   std::vector<Chunk> chunks_;
-  std::vector<std::byte*> stage_;  // by rank: head of words, then stage
+  std::vector<std::byte*> stage_;  // by rank: kPadBytes of barrier words, then the stage
   RankPointers pads_{};
   std::unique_ptr<cuda::Nccl> nccl_;  // null: the host's own collectives
   DeviceMemory word_;                 // between machines, for barriers
@@ -176,7 +185,8 @@ std::vector<std::byte*> CudaCommunicator::take(int64_t bytes) {
   return out;
 }
 
-// Requires one device for each rank, and the library on all ranks.
+// Sets nccl_ if each rank has its own device and all ranks load NCCL. Otherwise the host's own
+// collectives remain; between machines this is an Error.
 void CudaCommunicator::join_nccl() {
   const fk_comm& host = *ground_.host.table();
   cudaDeviceProp properties{};
@@ -251,7 +261,7 @@ void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, void* on) {
 void CudaCommunicator::settle() {
   device_.synchronize();
   meeting().settle();
-  // The stage and the numbers of its barriers stay: no rank is between two barriers.
+  // The stage and its barrier words stay as they are: all ranks have passed the same barriers.
   for (Chunk& chunk : chunks_) {
     const int64_t kept = &chunk == chunks_.data() ? kPadBytes + kStageBytes : 0;
     device_.fill_zero(chunk.mapped[static_cast<size_t>(rank())] + kept, chunk.used - kept);
