@@ -12,8 +12,8 @@
 
 namespace fk {
 
-// Finds providers of children among all loaded plugins that run on the parent's kind of device: the
-// parent's own plugin first, then baselines in load order.
+// Finds providers of children among all loaded plugins of the parent's kind of device. The parent's
+// own plugin comes first, then baselines in load order.
 class LoadedChildren final : public ChildChooser {
  public:
   LoadedChildren(const Plugins& plugins, const Provider& parent)

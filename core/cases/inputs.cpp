@@ -297,8 +297,8 @@ class Maker {
     }
   }
 
-  // Number of a request's last positions that are nodes of a tree: its query tokens and some
-  // earlier ones, at most n, so that a context is left.
+  // For each request, the number of its last positions which are nodes of a tree. The nodes are its
+  // query tokens and some earlier tokens, but at least one token stays as context.
   void nodes(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const Tensor &starts = other(f, c.args[0]), &lengths = other(f, c.args[1]);
     Random r = random(entry_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of recorded whole numbers. Kernels use them as indices, and the folder is untrusted:
-// numbers beyond the contract's generator would make the oracle write anywhere, and the candidate
-// be blamed.
+// Bounds of recorded whole numbers. The folder of a recording is untrusted, and kernels use its
+// numbers as indices. A number which the contract's generator cannot make could let the oracle
+// write anywhere. The candidate would then be blamed.
 #pragma once
 #include "core/cases/inputs.hpp"
 

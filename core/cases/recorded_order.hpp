@@ -14,8 +14,8 @@ namespace fk {
 // call has no floats. Fields with the same leading axis get the same order.
 void reorder_recorded(const ResolvedCase& resolved, uint64_t seed, CaseValues& values);
 
-// True if knowing the recording still means knowing every call's inputs: all floats were recorded,
-// or there are no floats and too few rows to reorder.
+// True if an author who knows the recording knows the inputs of every call. Then all floats were
+// recorded, or there are no floats and too few rows to reorder.
 bool inputs_are_known(const ResolvedCase& resolved);
 
 }  // namespace fk

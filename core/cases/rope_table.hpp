@@ -6,8 +6,8 @@
 
 namespace fk {
 
-// Angles grow with the position, as in models, but frequencies and a factor come from the seed:
-// code that computes the usual angles without reading the table is wrong.
+// Angles grow with the position, as in models, but frequencies and a factor come from the seed. So
+// code which computes the usual angles, and does not read the table, is wrong.
 void make_rope(Random random, int64_t length, int64_t width, Tensor& t);
 
 }  // namespace fk

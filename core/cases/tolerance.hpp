@@ -31,7 +31,6 @@
 //               32 terms: 16 * 2^-13 of |want| and of the spread.
 //   noise       Movement of the reference's answer when rounding moves its inputs
 //               (comparison.hpp), if given: cancellation, large scores.
-//               (comparison.hpp), where it is given: cancellation, large scores
 // A hard maximum limits the sum of these terms, so that no length can excuse a wrong value. Spread
 // is the standard deviation of the wanted values in the element's own block, a piece of a row. Near
 // zero a relative error of an element is meaningless, and large values elsewhere must not excuse a

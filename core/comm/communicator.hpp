@@ -46,8 +46,8 @@ class Communicator {
   virtual void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void* stream) = 0;
   virtual void all_to_all(const fk_in& x, const fk_out& out, void* stream) = 0;
   virtual void barrier(void* stream) = 0;
-  // Returns `bytes` zeroed bytes of every rank, by rank, as mapped here. kPadBytes of signals
-  // (views.hpp) precede each pointer. Never called where ranks are on several machines.
+  // Returns zeroed memory of every rank, by rank, as mapped here: kPadBytes of signals (views.hpp),
+  // then `bytes` bytes. Never called where ranks are on several machines.
   virtual std::vector<std::byte*> take_symmetric(int64_t bytes) = 0;
 
   struct Symmetric {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// State between judgements, so that the next one starts at once: the oracle's process with cases
-// opened ahead, the baseline's process, and a process that waits for a candidate. For ops with
-// several ranks, baseline and candidate have a process per rank. Candidates' processes and contents
-// are used once. A verdict reveals its secret; nothing made under that secret is used again.
+// Processes which stay between judgements, so that the next one starts at once. They are the oracle
+// with cases opened in advance, the baseline, and a process which waits for a candidate. For ops
+// between ranks, baseline and candidate have a process per rank. Candidates' processes and contents
+// are used once. A verdict reveals its secret, so nothing made with this secret is used again.
 #pragma once
 #include <deque>
 #include <functional>
@@ -115,8 +115,8 @@ class JudgePool {
 
   // Takes a case that was opened ahead under this secret, or opens it now.
   std::unique_ptr<OpenCaseRun> open(const CaseRunRequest& request, const Secret& secret);
-  // Closes the case in oracle and baseline when there is time: before the next judgement, or, for
-  // cases with much memory, before the next case opens. Never throws.
+  // Closes the case in oracle and baseline when there is time: before the next judgement. A case
+  // with much memory is closed before the next case opens. Never throws.
   void close(std::unique_ptr<OpenCaseRun> case_run);
 
   // The fastest baseline that was timed in a case (CaseRunRequest::key); empty: none.

@@ -12,9 +12,9 @@
 // then has an interval too, and the result covers both intervals. They differ where the scheduler
 // favours one side. A candidate that waits for threads of its own gains nothing.
 //
-// The race stops when the interval of every pair is narrower than a quarter of the band, or than a
-// tenth of the difference, if that is larger. Only the width is tested and not the answer, so
-// frequent tests do not make a false `faster` more likely. A time budget caps the race.
+// The race stops when the interval of every pair is narrow enough. The limit is a quarter of the
+// band, or a tenth of the difference if this is larger. Only the width is tested and not the
+// answer, so frequent tests do not make a false `faster` more likely. A time budget caps the race.
 #pragma once
 #include <cstdint>
 #include <functional>

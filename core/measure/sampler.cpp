@@ -17,9 +17,9 @@ constexpr int64_t kSetsMin = 8, kSetsMax = 64;
 constexpr int kLateMax = 20;
 constexpr int64_t kThreadBytes = int64_t{8} << 20;
 
-// The driver copies slowly unless the size is a multiple of some KiB: on an H200, 2.7 TB/s for 2 x
-// 58738688 bytes, 4.05 TB/s for 2 x 58867712. A fair comparison needs a good copy. So the size is
-// rounded if that changes it by less than one percent.
+// The driver copies slowly unless the size is a multiple of some KiB. An H200 copies 2 x 58738688
+// bytes at 2.7 TB/s, and 2 x 58867712 bytes at 4.05 TB/s. A fair comparison needs a good copy. So
+// the size is rounded if this changes it by less than one percent.
 int64_t copied_bytes(int64_t half) {
   for (const int64_t unit : {int64_t{1} << 16, int64_t{1} << 14})
     if (half >= 64 * unit) return (half + unit / 2) / unit * unit;
@@ -75,8 +75,8 @@ void Sampler::meet() {
   if (comm_) comm_->meeting().all_say("a sample begins", true);
 }
 
-// Ranks on a device meet before it flushes its cache, and again on the device: no rank must wait
-// for work that another host has not enqueued. On the CPU calls run at once.
+// Ranks on a GPU meet before the device flushes its cache, and then on the device. So no rank waits
+// for work that another process has not enqueued. On a CPU, calls begin right after the meeting.
 void Sampler::begin() {
   if (comm_ && device_.host_memory()) meet();
   if (comm_) comm_->align();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the ELF structure of a plugin before it is loaded. Each rule prevents a failure that would
-// be silent or fatal after loading. docs/abi.md lists the rules.
+// The lint of a plugin's ELF structure. Each rule prevents a failure that would be silent or fatal
+// after loading. docs/abi.md lists the rules.
 #include <algorithm>
 #include <string_view>
 
@@ -16,8 +16,9 @@ namespace fk {
 
 namespace {
 
-// A baseline that needs one gets a warning, because each brings its own runtime into the process.
-constexpr std::string_view kForbiddenLibraries[] = {"libtorch", "libc10", "libpython"};
+// A baseline that needs one gets a warning, because each library brings its own runtime into the
+// process. A candidate may not link them: may_link() lists the libraries that it may.
+constexpr std::string_view kRuntimes[] = {"libtorch", "libc10", "libpython"};
 
 // Exchanges between ranks go through the host's communicator, in every plugin: a private
 // communicator would connect ranks outside of the host's supervision.
@@ -30,20 +31,21 @@ constexpr std::string_view kWordsOfLibraries[] = {
     "CUDNN_LOGINFO_DBG",  "CUDNN_NVTX_LEVEL",  "CUSPARSE_NVTX_LEVEL", "CUSOLVERDN_NVTX_LEVEL",
 };
 
-// True if the library's name begins with a word of the list. A name with a folder never matches.
+// True if the library's file name, without its folder, begins with a word of the list.
 template <size_t N>
-bool among(const std::string& library, const std::string_view (&list)[N]) {
-  if (library.find('/') != std::string::npos) return false;
+bool begins_with_one_of(const std::string_view (&list)[N], const std::string& library) {
+  const std::string file = library.substr(library.rfind('/') + 1);
   return std::any_of(std::begin(list), std::end(list),
-                     [&](std::string_view prefix) { return library.starts_with(prefix); });
+                     [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
-// For example "3 weak symbols (`a`)".
+// For example "3 weak symbols (`a`)", with the first name.
 std::string count_text(const std::vector<std::string>& names, const std::string& what) {
   return std::to_string(names.size()) + " " + what + (names.size() == 1 ? " symbol" : " symbols") +
          " (`" + excerpt(names[0]) + "`)";
 }
 
+// In all findings, `true` is fatal: the plugin is refused.
 void lint_exports(const Elf& elf, std::vector<Finding>& out) {
   std::vector<std::string> unique, weak, others;
   bool entry = false;
@@ -83,7 +85,7 @@ void lint_exports(const Elf& elf, std::vector<Finding>& out) {
 void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   for (const int64_t tag : {int64_t{DT_NEEDED}, int64_t{DT_AUXILIARY}, int64_t{DT_FILTER}}) {
     for (const auto& library : elf.entry_texts(tag)) {
-      if (among(library, kCommunicators)) {
+      if (begins_with_one_of(kCommunicators, library)) {
         out.push_back({/*fatal=*/true, "needed",
                        "needs `" + excerpt(library) +
                            "`; ranks exchange through the host's communicator (fk_comm)"});
@@ -92,7 +94,7 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
                        "needs `" + excerpt(library) +
                            "`; a candidate links libc, libm, libstdc++, libgcc_s, "
                            "libgomp and libcudart only"});
-      } else if (trust == Trust::baseline && among(library, kForbiddenLibraries)) {
+      } else if (trust == Trust::baseline && begins_with_one_of(kRuntimes, library)) {
         out.push_back({/*fatal=*/false, "needed",
                        "needs `" + excerpt(library) + "`, which brings a runtime of its own"});
       }
@@ -100,9 +102,9 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   }
 }
 
-// Searches a candidate's file for names from vendor libraries: statically linked code and copied
-// kernels need no library file. Deliberate hiding is not found here; LaunchFacts also checks the
-// names of kernels that run.
+// Searches a candidate's file for names from vendor libraries. Statically linked library code, and
+// kernels cut out of a library, appear in no list of needed libraries. Deliberate hiding is not
+// found here; LaunchFacts also checks the names of kernels that run.
 void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   constexpr uint64_t kPart = 4 << 20, kOverlap = 64;  // longer than any searched word
   if (trust != Trust::candidate) return;

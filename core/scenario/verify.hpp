@@ -58,11 +58,12 @@ struct VerifyReport {
 VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOptions& options,
                          const PluginSet& plugin_set, const Catalog& catalog);
 
-// The largest error that passes, as a share of the spread: in float32 1e-4 for each element, in 16
-// bits a limit on the root mean square. Rounding to nearest has a relative error of about epsilon /
-// 4 (rms). Each layer rounds the stream twice, and its additions several times, so errors grow with
-// the square root of the layers. Weights are rounded too. The limit 4 epsilon sqrt(layers + 1) is
-// 2.6 times the largest error in the reference cases. A wrong mask or scale has more than 0.1.
+// The largest error that passes, as a share of the spread. In float32 it is 1e-4 for each element;
+// in 16 bits it limits the root mean square. Rounding to nearest has a relative error of about
+// epsilon / 4 (rms). Each layer rounds the stream twice, and its additions several times, so errors
+// grow with the square root of the layers. Weights are rounded too. The limit 4 epsilon sqrt(layers
+// + 1) is 2.6 times the largest error in the reference cases. A wrong mask or scale has more than
+// 0.1.
 double verify_limit(DType dtype, int64_t layers);
 
 }  // namespace fk

@@ -234,8 +234,8 @@ def report(options, found, seconds):
     count = lambda items, word: sum(1 for i in items if word in i["bad"])
     believed = [i["believed"] for i in attacks if "believed" in i]
     score = (f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes on {device}: {count(attacks, 'ACCEPTED')} accepted, "
-             f"{count(attacks, 'OFF TARGET')} off target; the naive judge believes {sum(believed)} of the {len(believed)} that were put to it; "
-             f"{len(honest)} honest controls: {count(honest, 'REJECTED')} rejected.")
+             f"{count(attacks, 'OFF TARGET')} off target. The naive judge accepts {sum(believed)} of the {len(believed)} attacks which it judged. "
+             f"{len(honest)} controls: {count(honest, 'REJECTED')} rejected.")
     print(f"{score} ({seconds:.0f} s)")
     if options.markdown:
         redraw(options.markdown, found, score)

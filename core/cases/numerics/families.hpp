@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Input distributions: ordinary contents, changed so that code fitted to ordinary contents fails. A
-// distribution changes only float tensors, within the limits of the contract's generators: values
-// from a range stay in the range, and constants and tables stay. The seed decides elements, scale
-// and order.
+// distribution changes only float tensors, and keeps the promises of the contract's generators.
+// Values from a range stay in the range; constants and tables do not change. The seed decides
+// elements, scale and order.
 #pragma once
 #include <string>
 #include <vector>

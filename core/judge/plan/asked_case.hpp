@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A case of a judgement, as controller, oracle and worker name it: a contract's or a recorded case,
-// as written, in a variant, or with another routing. Workers must not read the folder of a recorded
-// case, so its sizes travel with its name.
+// The name of a judged case in messages between controller, oracle and worker. It is a case of the
+// contract or of a recording: as written, in a variant, or with another routing. Workers must not
+// read the folder of a recording, so the sizes of its cases travel with the name.
 #pragma once
 #include <string>
 #include <vector>

@@ -68,8 +68,8 @@ std::vector<CasePlanEntry> case_plan(const std::vector<std::string>& ops, const 
 // Indices of the plan in the order of judging. Hidden cases come last, in a secret order.
 std::vector<size_t> order_of(const std::vector<CasePlanEntry>& case_plan, const Secret& secret);
 
-// True when an op with a communicator cannot be judged on this device: its ranks cannot communicate
-// there, or the data of a rank is unknown. Fills the row's `why`.
+// True if an op with a communicator cannot be judged on this device: ranks cannot communicate here,
+// or the data of a rank is unknown. Fills the row's `why`.
 bool cannot_talk(CaseVerdict& row, const std::string& device);
 
 // Fills a default verdict's row when a smaller case of the op has failed. `hidden`: the case was

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hidden widths. The constructor's widths (hidden size, heads, channels) are public in the
-// contract: a kernel may take all widths and be right for those only. So one case of each op is
-// called again with one width drawn by the secret: between half of the case's width and the width,
-// and in no case. No file says which widths belong together. A relation that holds in all cases
-// (multiple, divisor, order) must hold for the new width too.
+// contract. So a kernel may take all widths and be right only for the public ones. The judge calls
+// one case of each op again with another width, which the secret chooses. It is at least half of
+// the case's width, less than this width, and in no case of the contract. No file says which widths
+// belong together. A relation which holds in all cases (multiple, divisor, order) must hold for the
+// new width too.
 #pragma once
 #include <cstdint>
 #include <optional>
