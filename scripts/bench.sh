@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh [--quick]: runs fk_bench and keeps its numbers as docs/results/<date>-<cpu|device>.json with commit and
-# machine; scripts/tables.py redraws docs/results/models.md from them.
+# machine; scripts/docs/tables.py redraws docs/results/models.md from them.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 fk_need_packages $fk_build_packages $fk_test_packages
 cd "$fk_root"

@@ -82,7 +82,7 @@ def folder_of(path):
 
 
 def files():
-    for pattern in ("*.md", "docs/*.md", "registry/*.md", "scenarios/*.md", "plugin_api/**/*.md", "candidates/*.md"):
+    for pattern in ("*.md", "docs/*.md", "registry/*.md", "scenarios/*.md", "scripts/*.md", "plugin_api/**/*.md", "candidates/*.md"):
         yield from root.glob(pattern)
     for pattern in ("core/**/*", "plugin_api/fk/**/*"):
         yield from (p for p in root.glob(pattern) if p.suffix in (".h", ".hpp", ".cpp", ".cu", ".cuh"))

@@ -8,7 +8,7 @@
 #   bad                                   a plugin for every rule of a device, which `check` has to name
 #   check                                 the conformance of every provider on every smoke and ci case as it is written or in bf16 (nccl: exchanges);
 #                                         with --full in every variant
-#   communicator                          messages between processes
+#   communicator                          messages between processes, and the suite of communicators (test/backend)
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   captured                              what a tiny mixtral calls its ops with: `cuda` is right on it, routings are timed, kernels are judged
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time; what
@@ -20,7 +20,7 @@
 #   sanitize                              compute-sanitizer over the smoke cases of `cuda`
 #   precision latency neighbours ops      the judge's clock, its speed, what a candidate leaves; times of the main ops at real sizes
 #   workloads                             all workloads of the three scenarios
-#   rivals                                with several GPUs: scripts/gpu_ranks.py, what is wanted of them beside its rivals
+#   rivals                                with several GPUs: scripts/gpu/ranks.py, what is wanted of them beside its rivals
 # --ranks has only the parts of several ranks, --only those that are named. --built takes the programs in DIR as they are. FK_COMMIT names
 # the commit where there is no .git. Needs no network: flashinfer and cudnn are built where external/ has been copied along
 # (scripts/fetch_external.sh makes it), else left out, and the summary says so.
@@ -52,7 +52,7 @@ trap 'rm -rf "$parts"' EXIT
 plan=("${ranks[@]}")
 [[ -n $ranks_only ]] || plan=("${one_gpu[@]}" "${ranks[@]}" "${judged[@]}")
 # All rows, again after every line: what was seen stays where the rest is stopped.
-report() { python3 scripts/gpu_check_report.py "$parts" "$summary" "$words" >"$out/gpu_check.json"; }
+report() { python3 scripts/gpu/check_report.py "$parts" "$summary" "$words" >"$out/gpu_check.json"; }
 if ! [[ -e /dev/nvidiactl ]]; then
   for part in ${plan[*]}; do
     ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $part "* ]] || continue
@@ -66,7 +66,7 @@ host=$build/fk-host gpus="$(nvidia-smi -L | wc -l)"
 [[ -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus="$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)"
 if [[ -z $built ]]; then
   { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
-    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_device_suite_cuda fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
+    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_device_suite_cuda fk_comm_suite_cuda fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
     { tail -40 "$out/build.log"; echo "the build failed" | tee "$summary"; exit 3; }
 fi
 {
@@ -78,7 +78,7 @@ fi
 } >"$summary"
 
 # A part prints its lines of the summary and answers with 0 when all is well; its reports go to $parts/<name>.json.
-summarize() { python3 scripts/check_summary.py "$@"; }
+summarize() { python3 scripts/gpu/check_summary.py "$@"; }
 verify() { # NAME CASES... -- OPTIONS...
   local name="$1" cases=()
   shift
@@ -210,9 +210,10 @@ collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
 divided="all_reduce_add_rms_norm vocab_parallel_embedding" experts="moe_dispatch moe_combine fused_moe_ep"
 products="linear_all_reduce linear_reduce_scatter all_gather_linear"
 part_communicator() {
-  timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests" >"$out/communicator.log" 2>&1
-  local status=$?
-  tail -1 "$out/communicator.log"
+  local form status forms="own libraries"; ((gpus < 2)) || forms+=" machines"
+  { timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests"; status=$?
+    for form in $forms; do FK_SUITE_DEVICE=cuda FK_SUITE_COMM=$form timeout -k 10 300 "$build/test/backend/fk_comm_suite_cuda" || status=1; done; } >"$out/communicator.log" 2>&1
+  grep -E ': (good|BAD)$|^All tests passed|^test cases:' "$out/communicator.log" || tail -1 "$out/communicator.log"
   return $status
 }
 part_failing() {
@@ -250,15 +251,15 @@ part_divided() {
   done
   return $bad
 }
-part_rivals() { python3 scripts/gpu_ranks.py "$parts/ranks.json" --host "$host"; }
+part_rivals() { python3 scripts/gpu/ranks.py "$parts/ranks.json" --host "$host"; }
 
-part_sanitize() { HOST="$host" scripts/gpu_sanitize.sh "$out"; }
-part_precision() { python3 scripts/judge_precision.py --build "$build" --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" 2>&1; }
+part_sanitize() { HOST="$host" scripts/gpu/sanitize.sh "$out"; }
+part_precision() { python3 scripts/judge/precision.py --build "$build" --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" 2>&1; }
 part_latency() {
-  python3 scripts/verdict_latency.py --host "$host" --device cuda:0 --json "$parts/latency.json" 2>&1
+  python3 scripts/judge/verdict_latency.py --host "$host" --device cuda:0 --json "$parts/latency.json" 2>&1
 }
-part_neighbours() { python3 scripts/judge_neighbours.py --build "$build" --device cuda:0 --rounds 3 --budget 120 --json "$parts/neighbours.json" 2>&1; }
-part_ops() { python3 scripts/gpu_ops.py "$parts/ops.json" --host "$host" 2>&1; }
+part_neighbours() { python3 scripts/judge/neighbours.py --build "$build" --device cuda:0 --rounds 3 --budget 120 --json "$parts/neighbours.json" 2>&1; }
+part_ops() { python3 scripts/gpu/ops.py "$parts/ops.json" --host "$host" 2>&1; }
 part_workloads() {
   local bad=0 scenario_most=900
   for name in llama3.1 mixtral bge_m3; do scenario "$name" full || bad=1; done

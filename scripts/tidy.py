@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words, English. Run by the tests."""
+"""Checks what the layout promises: include directions, pairs of files, sizes, functions, first lines, words, English, the
+table of scripts, files of results. Run by the tests."""
 import pathlib, re, shutil, subprocess, sys
 
-import english
+import english, functions
 
 root = pathlib.Path(__file__).resolve().parent.parent
 order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "deploy", "cli"]
@@ -96,6 +97,31 @@ def check_pairs():
         complain((described.get(name) or written.get(name)), "a model needs both registry/models/<domain>/<arch>.yaml and baselines/models/<domain>/<arch>.cpp")
 
 
+def check_scripts(files):
+    """Each script has one row in the table of scripts/README.md, and each row has its script."""
+    page = root / "scripts/README.md"
+    rows = re.findall(r"^\| \*?`([^`]+)`\*? \|", page.read_text(), re.M)
+    there = {f.relative_to(page.parent).as_posix() for f in files if page.parent in f.parents and f != page}
+    for name in sorted(there.difference(rows)):
+        complain(page.parent / name, "has no row in the table of scripts/README.md")
+    for name in sorted({name for name in rows if name not in there or rows.count(name) > 1}):
+        complain(page, f"`{name}` " + ("has several rows" if name in there else "is not in scripts/"))
+
+
+def check_results(files):
+    """docs/results has one file of each subject, and every file which a source or a document names."""
+    subjects = {}
+    for f in sorted(root.glob("docs/results/20*")):
+        other = subjects.setdefault(f.name[len("2026-01-01-"):], f)
+        if other != f:
+            complain(other, f"{f.name} is newer: a subject has one file")
+    for f in files:
+        if f.suffix in (".md", ".hpp", ".cpp", ".py", ".cuh", ".cu") and "golden" not in f.parts:
+            for name in re.findall(r"\b20\d\d-\d\d-\d\d-[\w.-]+\.(?:json|txt)\b", f.read_text(errors="replace")):
+                if not (root / "docs/results" / name).is_file():
+                    complain(f, f"docs/results/{name} does not exist")
+
+
 files = tracked()
 for f in files:
     rel = f.relative_to(root)
@@ -111,6 +137,8 @@ for folder, content in folders.items():
     if len(content) > 50:
         complain(folder, f"{len(content)} files, at most 50")
 check_pairs()
-problems += english.complaints()
+check_scripts(files)
+check_results(files)
+problems += [*english.complaints(), *functions.complaints()]
 print("\n".join(problems) if problems else f"{len(files)} files are tidy")
 sys.exit(bool(problems))

@@ -9,7 +9,7 @@ or an attack does not do what it says. --markdown FILE redraws the tables of doc
 import argparse, concurrent.futures, contextlib, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
 
 root = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(root.parent.parent / "scripts"))
+sys.path.insert(0, str(root.parent.parent / "scripts/judge"))
 from seen_on import seen_on
 
 say = threading.Lock()

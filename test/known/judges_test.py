@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""judges_test.py BUILD SOURCE_DIR: scripts/compare_gpu_judges.py asks all judges the same, in turns, and tells the same of each: on the
+"""judges_test.py BUILD SOURCE_DIR: scripts/judge/compare_gpu_judges.py asks all judges the same, in turns, and tells the same of each: on the
 CPU, with this host and a stand-in for the Python judges."""
 import json, pathlib, subprocess, sys, tempfile
 
@@ -9,7 +9,7 @@ if not (build / "test/known/cpu/known_1.so").exists() or not (build / "test/atta
     sys.exit(print("skipped: ninja fk_known fk_attacks has not been run"))
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "judges.json"
-    done = subprocess.run([sys.executable, source / "scripts/compare_gpu_judges.py", "--build", build, "--device", "cpu", "--runs", "2", "--limit", "2", "--clients", "2",
+    done = subprocess.run([sys.executable, source / "scripts/judge/compare_gpu_judges.py", "--build", build, "--device", "cpu", "--runs", "2", "--limit", "2", "--clients", "2",
                            "--python-judge", source / "test/known/stand_in_judge.py", "--json", out], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())

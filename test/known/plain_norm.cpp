@@ -2,7 +2,7 @@
 // rms_norm in float32 as nobody should write it: one element after the other on one thread, and the
 // root again for each. It is right, and a fraction of the baseline's speed. A copy is a
 // baseline, which it is exactly as fast as: its name comes before all others, so that it is
-// asked first (scripts/run_precision.py).
+// asked first (scripts/judge/run_precision.py).
 #include "fk/ops/rms_norm.h"
 
 #include <cmath>

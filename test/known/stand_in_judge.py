@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Speaks as scripts/torch_judge.py does, for machines without torch: a launch takes 10 us, and whatever is no known kernel is right and
+"""Speaks as scripts/judge/torch_judge.py does, for machines without torch: a launch takes 10 us, and whatever is no known kernel is right and
 twice as fast. What the script around it makes of that is known, so it can be tested; of a judge it says nothing."""
 import argparse, json, pathlib, re
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu_ranks_test.py SCRIPT: scripts/gpu_ranks.py with a host and a driver that only pretend: aims are computed from the reports, a step
+"""gpu_ranks_test.py SCRIPT: scripts/gpu/ranks.py with a host and a driver that only pretend: aims are computed from the reports, a step
 that hangs is ended with its children and named, the steps behind it are done, and the contracts have the cases that it asks for."""
 import json, os, pathlib, re, subprocess, sys, tempfile
 
@@ -43,8 +43,8 @@ with tempfile.TemporaryDirectory() as folder:
 
     # A host that pretends has no words of its own: a report of a real one has the same.
     subprocess.run([str(at / "host"), "run", "--tp", "1", "--json", str(at / "pretended.json")], check=True)
-    recorded = pathlib.Path(sys.argv[1]).resolve().parents[1] / "docs/results/2026-11-22-h200-llama3.1-single.json"
-    pretended, real = (report["baseline"]["workloads"][0] for report in (json.loads((at / "pretended.json").read_text()), json.loads(recorded.read_text())["report"]))
+    recorded = pathlib.Path(sys.argv[1]).resolve().parents[2] / "docs/results/2026-11-27-h200-gpu-check.json"
+    pretended, real = (report["baseline"]["workloads"][0] for report in (json.loads((at / "pretended.json").read_text()), json.loads(recorded.read_text())["run-llama3.1-full"]))
     assert pretended.keys() <= real.keys(), pretended.keys() - real.keys()
 
     said, report = measure("--most", "3", "--only", "mib_256", "llama tp 1")
@@ -60,7 +60,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert report["device"] == "2 x A GPU" and report["commit"] == "abc", report
     assert steps["all_reduce kib_8_2"]["why"] == "" and "llama tp 4" not in steps, list(steps)
     assert "all_reduce kib_256_2: kib_256_2: wrong: [3]" in said, said
-    assert report["command"] == f"scripts/gpu_ranks.py FILE --host {at}/host --only kib llama overlap mixtral 'products linear_all_reduce' experts add_rms parts", report["command"]
+    assert report["command"] == f"scripts/gpu/ranks.py FILE --host {at}/host --only kib llama overlap mixtral 'products linear_all_reduce' experts add_rms parts", report["command"]
     small = aims["all_reduce kib_8, 2 ranks, beside NCCL"]
     assert small["reached"] and small["measured"].startswith("4.00 times"), small
     assert "all_reduce kib_256, 2 ranks, beside NCCL" not in aims, aims
@@ -86,7 +86,7 @@ with tempfile.TemporaryDirectory() as folder:
     said, report = measure("--only", "mixtral", code=0, LITTLE="1")
     assert "mixtral tp 2: left out: it needs 50 GiB" in said and not report["aims"], said
 
-root = pathlib.Path(sys.argv[1]).resolve().parents[1]
+root = pathlib.Path(sys.argv[1]).resolve().parents[2]
 planned = subprocess.run([sys.executable, sys.argv[1], "none", "--dry-run"], capture_output=True, text=True, check=True).stdout
 asked = [(op, case) for op, options in re.findall(r" bench (\w+) (.*)", planned) for case in re.findall(r"--case (\w+)", options)]
 assert {case.rsplit("_", 1)[1] for _, case in asked} == {"2", "4", "8"}, asked

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""rank_providers_test.py SCRIPTS: what scripts/rank_providers.py makes of times."""
+"""rank_providers_test.py FOLDER: what scripts/gpu/rank_providers.py makes of times."""
 import sys
 
 sys.path.insert(0, sys.argv[1])

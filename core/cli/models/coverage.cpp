@@ -71,7 +71,7 @@ int coverage(const CoverageArguments& a) {
 std::function<int()> add_coverage(const Options& app) {
   auto a = std::make_shared<CoverageArguments>();
   app.add_option("FILE", a->file,
-                 "a list by scripts/model_types.py; default: registry/model_types.json");
+                 "a list by scripts/data/model_types.py; default: registry/model_types.json");
   app.add_flag("--names", a->names, "print the names of the types");
   app.add_flag("--missing", a->missing, "print ops that types lack alone");
   return [a] { return coverage(*a); };

@@ -74,6 +74,7 @@ cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int siz
 }
 
 cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int64_t count, int64_t op, cudaStream_t stream) {
+  if (op < FK_SUM || op > FK_MIN) return cudaErrorInvalidValue;
   if (count == 0) return cudaSuccess;
   const unsigned blocks = unsigned(count < 512 * 264 ? (count + 511) / 512 : 264);
   const auto go = [&](auto type) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU's communicator between processes: every collective against what it means, and what
-// happens to the others when a rank dies, hangs or disagrees.
+// The CPU's communicator between processes beyond the suite of all communicators (test/backend): a
+// sum in double, and the other ranks when one dies, hangs or fails.
 #include <array>
 #include <memory>
 #include <thread>
@@ -21,22 +21,7 @@ void all_well(const std::vector<RankResult>& results) {
   }
 }
 
-// More than one stage of 256 KiB, and no multiple of anything.
-constexpr int64_t kLong = 70'003;
-
 }  // namespace
-
-TEST_CASE("collectives give every rank what they mean, whatever the sizes") {
-  for (const int size : {1, 2, 3, 8}) {
-    INFO(size << " ranks");
-    all_well(run_ranks(size, 30, [](SharedCommunicator& comm) {
-      for (const DType dtype : {DType::f32, DType::bf16, DType::i32})
-        for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{17}, kLong / comm.size()})
-          if (auto why = collectives(comm, dtype, n); !why.empty()) return why;
-      return std::string();
-    }));
-  }
-}
 
 TEST_CASE("a sum has the same bits on all ranks, rounded once") {
   all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
@@ -49,74 +34,6 @@ TEST_CASE("a sum has the same bits on all ranks, rounded once") {
     if (c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr) != FK_OK) return std::string(c.error(&c));
     return differs(x, [](int64_t) { return 1.0; });
   }));
-}
-
-TEST_CASE("symmetric buffers are seen by all ranks and begin as zeros") {
-  all_well(run_ranks(4, 30, [](SharedCommunicator& comm) {
-    const fk_comm& c = *comm.table();
-    for (int round = 0; round < 2; ++round) {
-      const fk_symmetric *first = nullptr, *second = nullptr;
-      if (c.symmetric(&c, 1000, &first) != FK_OK || c.symmetric(&c, 64, &second) != FK_OK)
-        return std::string(c.error(&c));
-      auto* mine = static_cast<int32_t*>(second->buffers[c.rank]);
-      if (*mine != 0 || second->signals[c.rank][5] != 0) return std::string("it is not zero");
-      if (reinterpret_cast<uintptr_t>(mine) % 256 != 0) return std::string("it is not aligned");
-      if (c.barrier(&c, nullptr) != FK_OK) return std::string(c.error(&c));
-      const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
-      std::memset(first->buffers[right], 0x55, 1000);
-      *static_cast<int32_t*>(second->buffers[right]) = 100 + c.rank;
-      second->signals[right][5] = static_cast<uint32_t>(7 + c.rank);
-      if (c.barrier(&c, nullptr) != FK_OK) return std::string(c.error(&c));
-      if (*mine != 100 + left) return "it has " + std::to_string(*mine);
-      if (second->signals[c.rank][5] != static_cast<uint32_t>(7 + left))
-        return std::string("a signal is wrong");
-      comm.settle();  // the second round gets the same memory, and zeros again
-    }
-    return std::string();
-  }));
-}
-
-TEST_CASE("a rank that disagrees is named on all ranks, with what it called") {
-  const auto results = run_ranks(3, 30, [](SharedCommunicator& comm) {
-    const fk_comm& c = *comm.table();
-    Tensor x = numbers(DType::f32, comm.rank(), comm.rank() == 1 ? 6 : 4);
-    const View v(x);
-    if (c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr) == FK_OK) return std::string("no error");
-    // It stays: nobody can go on as if nothing had been.
-    if (c.barrier(&c, nullptr) == FK_OK) return std::string("it was forgotten");
-    return std::string(c.error(&c));
-  });
-  for (const auto& r : results)
-    CHECK(r.text == "rank 1 called all_reduce of 6 f32 where rank 0 called all_reduce of 4 f32");
-}
-
-TEST_CASE("another dtype, another reduction and another collective are disagreements too") {
-  const auto try_with = [](const std::function<void(const fk_comm&, int rank)>& call) {
-    return run_ranks(2, 30,
-                     [&](SharedCommunicator& comm) {
-                       call(*comm.table(), comm.rank());
-                       return std::string(comm.table()->error(comm.table()));
-                     })[0]
-        .text;
-  };
-  CHECK(try_with([](const fk_comm& c, int rank) {
-          Tensor x = numbers(rank ? DType::bf16 : DType::f16, rank, 4);
-          const View v(x);
-          c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr);
-        }) == "rank 1 called all_reduce of 4 bf16 where rank 0 called all_reduce of 4 f16");
-  CHECK(try_with([](const fk_comm& c, int rank) {
-          Tensor x = numbers(DType::f32, rank, 4);
-          const View v(x);
-          c.all_reduce(&c, v.in(), &v.out, rank ? FK_MAX : FK_SUM, nullptr);
-        }) == "rank 1 called all_reduce of 4 f32 (max) where rank 0 called all_reduce of 4 f32");
-  CHECK(try_with([](const fk_comm& c, int rank) {
-          Tensor x = numbers(DType::f32, rank, 4);
-          const View v(x);
-          if (rank)
-            c.barrier(&c, nullptr);
-          else
-            c.all_to_all(&c, v.in(), &v.out, nullptr);
-        }) == "rank 1 called barrier where rank 0 called all_to_all of 4 f32");
 }
 
 TEST_CASE("a rank that dies, hangs or goes home is missed within the patience") {
