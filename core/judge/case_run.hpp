@@ -96,6 +96,11 @@ class CaseRun {
   void blame_stray(const std::string& text);
 
  private:
+  struct Sample;
+  void enter(const SampleOptions& options, const char* part);  // begins a part of `spent`
+  bool deal(const Sample& sample);
+  std::optional<CandidateClient::Call> timed_calls(const Sample& sample);
+  std::vector<Look> looked_at(const Sample& sample);
   std::vector<int> ring(int first, int count) const;
   int side_of_baseline(const std::string& plugin);
   bool nothing_stray();  // false: the row names writes around tensors of any set
