@@ -241,6 +241,12 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   if (request_.ranks > 1 && request_.device != "cpu" &&
       penalise_one_set(row.ratio, row.candidate.cold.median_s) && penalty.empty())
     penalty = "for calls this short, processes of ranks differ by up to 2 %";
+  // Ranks are several processes, each of which may wake up late.
+  if (request_.device == "cpu" && request_.ranks > 1) {
+    const std::string unsteady = penalise_unsteady_clock(row.ratio, mine.clocks(), theirs.clocks(),
+                                                         result.timing(1).median_s * mine.calls());
+    if (!unsteady.empty()) penalty = unsteady;
+  }
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
   if (busy) penalise_faster(row.ratio);
