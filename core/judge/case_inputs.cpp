@@ -136,14 +136,17 @@ int64_t OracleServer::contents_room() const {
   return memory / content_bytes();
 }
 
-// A version's first content also makes its weights. The first outliers come into the numbers of
-// that content, so that a candidate that samples some places confuses the two.
+// A version's first content also makes its weights. Outliers come into the numbers of an ordinary
+// content, each into another's, so that a candidate that samples some places confuses the two. One
+// pair would not do: a candidate may sample just the places that differ.
 bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
                                 std::vector<Content>& pool) {
   const bool first = pool.empty();
-  if (family == Family::outliers &&
-      std::ranges::none_of(pool, [&](const Content& c) { return c.family == family; }))
-    seed = pool.front().seed;
+  if (family == Family::outliers) {
+    auto pairs = std::ranges::count(pool, family, &Content::family);
+    for (const Content& c : pool)
+      if (c.family == Family::ordinary && pairs-- == 0) seed = c.seed;
+  }
   Content content{family, {}, {}, seed};
   for (const auto& buffers : buffers_) {
     if (first) {
