@@ -130,6 +130,11 @@ class Product {
     const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;  // parts of K are added up in float32
     if (status == CUBLAS_STATUS_SUCCESS)
       status = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
+    // Views begin at multiples of FK_ALIGNMENT bytes where rows do. Otherwise cuBLASLt takes them for multiples of 256.
+    const uint32_t alignment = FK_ALIGNMENT;
+    for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      if (status == CUBLAS_STATUS_SUCCESS) status = cublasLtMatmulPreferenceSetAttribute(wish, name, &alignment, sizeof alignment);
     if (status == CUBLAS_STATUS_SUCCESS)
       status = cublasLtMatmulAlgoGetHeuristic(handle(), description_, s.weight.get(), s.x.get(), s.out.get(), s.out.get(), wish, kProposals,
                                               s.proposed.data(), &count);

@@ -86,7 +86,7 @@ class Trial {
     const CaseFrames max(device_, limits, limit_values ? *limit_values : values(), layout);
     const Support support = ask(max);
     if (!support.ok) {
-      if (support.broken) throw Broken{"supports", support.why};
+      if (support.broken) throw Broken{support.changed.empty() ? "supports" : "state", support.why};
       row_.status = CheckStatus::unsupported;
       row_.text = support.why;
       return;

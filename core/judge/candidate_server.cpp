@@ -43,6 +43,14 @@ std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& reso
                                       CaseFrames::Sizes{});
 }
 
+// Throws Error with a refusal, or with the broken rule.
+Support support_of(const Provider& provider, const Frames& meta) {
+  Support support = Instance::supports(provider, meta);
+  if (!support.changed.empty()) fail(provider.plugin, "state: " + support.why);
+  if (!support.ok) fail(provider.plugin, "refused: " + support.why);
+  return support;
+}
+
 }  // namespace
 
 void need_support(const Provider& provider, Device& device, const AskedCase& asked,
@@ -55,8 +63,7 @@ void need_support(const Provider& provider, Device& device, const AskedCase& ask
   if (comm) posed.variant.comm = comm->table();
   const CaseFrames frames(device, resolve(*provider.contract, posed.source, posed.variant),
                           case_layout(posed.variant, 0), CaseFrames::Sizes{});
-  const Support support = Instance::supports(provider, frames.meta());
-  if (!support.ok) fail(provider.plugin, "refused: " + support.why);
+  support_of(provider, frames.meta());
 }
 
 CandidateServer::CandidateServer(const Provider& provider, const Plugins& plugins, Device& device,
@@ -88,8 +95,7 @@ CandidateServer::CandidateServer(const Provider& provider, const Plugins& plugin
   for (const auto& frames : sets_) {
     Frames meta = frames->meta();
     if (larger_) meta.forward = larger_->meta().forward;
-    const Support support = Instance::supports(provider, meta);
-    if (!support.ok) fail(provider.plugin, "refused: " + support.why);
+    const Support support = support_of(provider, meta);
     executions_.push_back(std::make_unique<Execution>(provider,
                                                       frames->prepare_frames(larger_.get()),
                                                       support.need, guarded_, packed_, &children_));

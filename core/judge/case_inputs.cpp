@@ -141,15 +141,17 @@ int64_t OracleServer::contents_room() const {
 }
 
 // Makes a content and adds it to a version. False if its family proves nothing with these inputs. A
-// version's first content also makes its weights. The first outliers of a version have the seed of
-// its first content. So a candidate that recognises inputs by a few elements confuses the two
-// contents.
+// version's first content also makes its weights. Outliers have the seed of an ordinary content,
+// each of another one. So a candidate that recognises inputs by a few elements confuses the two
+// contents. One pair would not do: its few elements may be those that differ.
 bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
                                 std::vector<Content>& pool) {
   const bool first = pool.empty();
-  if (family == Family::outliers &&
-      std::ranges::none_of(pool, [&](const Content& c) { return c.family == family; }))
-    seed = pool.front().seed;
+  if (family == Family::outliers) {
+    auto pairs = std::ranges::count(pool, family, &Content::family);
+    for (const Content& c : pool)
+      if (c.family == Family::ordinary && pairs-- == 0) seed = c.seed;
+  }
   Content content{family, {}, {}, seed};
   for (const auto& buffers : buffers_) {
     if (first) {

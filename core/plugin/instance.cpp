@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "core/base/error.hpp"
+#include "core/base/float_modes.hpp"
 #include "core/base/io.hpp"
 
 namespace fk {
@@ -159,12 +160,19 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
   int32_t status = FK_OK;
   {
     const CalledIn in("supports");
+    const KeptModes modes;
     status =
         p.op->supports(frame_data(init), frame_data(weights), frame_data(forward), &s.need, &error);
+    s.changed = modes.changed();
   }
   s.ok = status == FK_OK;
   if (!s.ok) s.why = words(error, status);
   s.broken = !s.ok && (status != FK_UNSUPPORTED || !error.text[0]);
+  if (!s.changed.empty()) {
+    s.ok = false;
+    s.broken = true;
+    s.why = "in supports(), " + s.changed;
+  }
   for (const int64_t bytes : {s.need.scratch, s.need.packed, s.need.persistent, s.need.plan}) {
     if (bytes < 0 || bytes > (int64_t{1} << 46)) {
       s.ok = false;

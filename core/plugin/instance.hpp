@@ -26,6 +26,7 @@ struct Support {
   bool ok = false;
   bool broken = false;  // not a refusal: another status, no reason, impossible needs
   std::string why;      // the plugin's own sentence, or the host's
+  std::string changed;  // modes of the thread that supports() changed, which are restored
   fk_need need{};
 };
 

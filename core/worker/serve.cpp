@@ -17,6 +17,7 @@
 
 #include "core/base/cores.hpp"
 #include "core/base/error.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
@@ -477,6 +478,9 @@ void serve_runner(int parent) {
   // spinning take 15 us to wake up for every parallel region.
   ::setenv("GOMP_SPINCOUNT", std::to_string(pauses_in(kOpenMpSpinS)).c_str(), 0);
   ::setenv("OPENBLAS_THREAD_TIMEOUT", kOpenBlasSpin, 0);  // default: 30 ms, also after loading
+  // When OpenBLAS is loaded, it starts a thread for each core. Without addresses for stacks it
+  // ends the process by SIGINT.
+  if (address_limit()) ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
   Channel channel(kControlFd, true);
   try {
     Server(channel, parent).serve();

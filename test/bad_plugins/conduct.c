@@ -24,6 +24,9 @@ struct bad {
 static int32_t bad_supports(const fk_silu_and_mul_init *init, const fk_silu_and_mul_weights *weights,
                             const fk_silu_and_mul_forward *max, fk_need *need, fk_error *why) {
   (void)init, (void)weights, (void)need;
+#ifdef BAD_ROUNDS_EARLY
+  fesetround(FE_UPWARD);
+#endif
   return FK_DTYPE(max->x) == FK_F32 ? FK_OK : fk_refuse(why, "x: float32 only");
 }
 

@@ -88,7 +88,8 @@ elif command -v mpirun >/dev/null; then
     agent=$(mktemp)
     printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >"$agent"
     chmod +x "$agent"
-    across mpirun $root --host "$(hostname):2,another:2" --map-by node --mca plm_rsh_agent "$agent" \
+    # More slots than ranks: what a launcher counts differs between versions and machines.
+    across mpirun $root --host "$(hostname):4,another:4" --map-by node --mca plm_rsh_agent "$agent" \
            -x MASTER_ADDR -x MASTER_PORT -x FK_LAUNCH_KEY -n
     rm -f "$agent"
   fi

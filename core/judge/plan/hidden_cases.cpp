@@ -23,8 +23,10 @@ struct Part {
   int bit;
   const char* name;
 };
-constexpr Part kParts[] = {
-    {kHiddenFields, "fields"}, {kHiddenSwitches, "switches"}, {kHiddenValues, "values"}};
+constexpr Part kParts[] = {{kHiddenFields, "fields"},
+                           {kHiddenSwitches, "switches"},
+                           {kHiddenValues, "values"},
+                           {kHiddenOthers, "other switches"}};
 constexpr int64_t kRowsOfWidths = 1024;  // upper limit
 constexpr int kAll = kHiddenFields | kHiddenSwitches | kHiddenValues | kHiddenPadded;
 
@@ -39,13 +41,18 @@ std::string name_of_kind(int parts) {
 }
 
 // Erases some of several values: keeps one surely, and each other one with probability 3/4. One
-// change may hide another.
+// change may hide another. `others`: keeps the erased ones, or else the sure one alone.
 template <class Value>
-void leave_some(uint64_t draw, std::map<std::string, Value>& all) {
+void leave_some(uint64_t draw, std::map<std::string, Value>& all, bool others = false) {
   if (!draw || all.empty()) return;
-  Random random(seed_of("some", draw));
-  auto sure = random.integer(0, static_cast<int64_t>(all.size()));
-  std::erase_if(all, [&](const auto&) { return sure-- != 0 && random.uniform() >= 0.75; });
+  const auto turn = [&](const std::string& name) { return seed_of("some " + name, draw); };
+  const std::string sure =
+      std::ranges::min_element(all, {}, [&](const auto& one) { return turn(one.first); })->first;
+  const auto kept = [&](const auto& one) { return one.first == sure || turn(one.first) % 4 != 0; };
+  const bool none = std::ranges::all_of(all, kept);
+  std::erase_if(all, [&](const auto& one) {
+    return others && none ? one.first != sure : kept(one) == others;
+  });
 }
 
 // Other numbers for init: the largest of a small case, or the smallest if the largest is the case's
@@ -88,8 +95,8 @@ struct Switched {
 // Other positions of switches from small cases. Such a case may have no optional field that this
 // one lacks, because the two may belong together.
 std::map<std::string, Switched> other_switches(const Contract& contract, const Case& source,
-                                               uint64_t draw) {
-  std::map<int, std::map<int64_t, const Case*>> others;  // by slot and value
+                                               uint64_t draw, bool others = false) {
+  std::map<int, std::map<int64_t, const Case*>> found;  // by slot and value
   const ResolvedCase own = resolve(contract, source, {});
   for (const Case& c : contract.cases) {
     const bool fits = std::ranges::all_of(
@@ -99,11 +106,11 @@ std::map<std::string, Switched> other_switches(const Contract& contract, const C
     for (const auto& slot : contract.section(SectionId::init)) {
       const auto at = static_cast<size_t>(slot.index);
       if (is_switch(slot) && small.init[at].i != own.init[at].i)
-        others[slot.index].emplace(small.init[at].i, &c);
+        found[slot.index].emplace(small.init[at].i, &c);
     }
   }
   std::map<std::string, Switched> out;
-  for (const auto& [index, cases] : others) {
+  for (const auto& [index, cases] : found) {
     const Slot& slot = contract.section(SectionId::init)[static_cast<size_t>(index)];
     const auto& [value, from] =
         *std::next(cases.begin(), static_cast<int64_t>((draw >> 8) % cases.size()));
@@ -111,7 +118,7 @@ std::map<std::string, Switched> other_switches(const Contract& contract, const C
                                                     : std::to_string(value),
                       from};
   }
-  leave_some(draw, out);
+  leave_some(draw, out, others);
   return out;
 }
 
@@ -299,6 +306,7 @@ int64_t fewest_hidden(int64_t rows) {
 std::optional<int> hidden_parts(const std::string& variant) {
   for (int parts = 0; parts <= kAll; ++parts)
     if (variant == name_of_kind(parts)) return parts;
+  if (variant == name_of_kind(kHiddenOthers)) return kHiddenOthers;
   return std::nullopt;
 }
 
@@ -319,11 +327,16 @@ std::vector<std::string> hidden_variants(const Contract& contract, const Case& s
   for (int parts = kAll; parts >= 0; --parts)
     if ((parts & kBoth) == kBoth ? both && !(parts & ~kBoth & ~may) : !(parts & ~may))
       out.push_back(name_of_kind(parts));
+  if (other_switches(contract, source, 0).size() > 1) out.push_back(name_of_kind(kHiddenOthers));
   return out;
 }
 
+// The variants of a case share a draw, which says for all of them which switches are the others.
 AskedCase hidden_by(AskedCase asked, const Secret& secret) {
-  if (is_hidden(asked.variant)) asked.draw = secret.seed("rows of " + asked.key()) | 1;
+  if (!is_hidden(asked.variant)) return asked;
+  AskedCase drawn = asked;
+  if (hidden_parts(asked.variant)) drawn.variant = name_of_kind(0);
+  asked.draw = secret.seed("rows of " + drawn.key()) | 1;
   return asked;
 }
 
@@ -353,9 +366,10 @@ PosedCase pose_hidden(const AskedCase& asked, const Contract& contract, Case sou
                                                 : other_fields(contract, source);
     source.with = fields.at(asked.draw / 2 % fields.size());
   }
-  if (parts & kHiddenSwitches) {
+  if (parts & (kHiddenSwitches | kHiddenOthers)) {
     // The switch takes the contents of its case along.
-    for (const auto& [name, other] : other_switches(contract, source, asked.draw)) {
+    for (const auto& [name, other] :
+         other_switches(contract, source, asked.draw, parts & kHiddenOthers)) {
       source.init[name] = other.to;
       for (const auto& [field, made] : other.from->values) source.values[field] = made;
     }

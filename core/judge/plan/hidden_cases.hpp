@@ -15,6 +15,9 @@ namespace fk {
 
 // Parts: differences from the case as written.
 inline constexpr int kHiddenPadded = 1, kHiddenValues = 2, kHiddenSwitches = 4, kHiddenFields = 8;
+// The switches that kHiddenSwitches leaves as they are, or one switch alone: together the two
+// change every switch. It comes without other parts.
+inline constexpr int kHiddenOthers = 16;
 
 // Names of row variants in the order of asking, which ends when each part that is taken at all was
 // taken. After a refusal of two parts together, each one is asked alone. Empty when a case has no

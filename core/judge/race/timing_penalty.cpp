@@ -15,6 +15,7 @@ namespace {
 constexpr double kShare = 0.05;        // of the calls' time: a smaller penalty keeps the ratio
 constexpr double kLittle = 1.05;       // ratios this close are nearly equal
 constexpr double kResolution = 40e-6;  // late wake-up of a process of many threads
+constexpr double kSure = 4;            // standard errors of a difference of clocks
 constexpr int kRacesMost = 3;          // of race_while_faster()
 
 struct ClockDifference {
@@ -44,7 +45,7 @@ std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples
   const double claimed = quantile(candidate.claims_s, 0.5);
   const double excess = mine.usual_s - theirs.usual_s - std::clamp(wake_s, 0.0, kWakeMost);
   const double allowed =
-      kResolution + kShare * claimed + 4 * std::hypot(mine.error_s, theirs.error_s);
+      kResolution + kShare * claimed + kSure * std::hypot(mine.error_s, theirs.error_s);
   if (excess <= allowed) return "";
   return "own clock: " + human_duration(claimed) + " for calls that take " +
          human_duration(claimed + excess) +
@@ -255,6 +256,23 @@ std::string take_penalty_off(Ratio& ratio, const ClockSamples& candidate,
     parts.insert(parts.begin(), human_duration(unseen) + " counted by the host's clock alone");
   return "a sample by its own clock takes " + human_duration(calls_s) + "; added are " +
          join(parts, ", ");
+}
+
+std::string penalise_unsteady_clock(Ratio& ratio, const ClockSamples& candidate,
+                                    const ClockSamples& baseline, double calls_s) {
+  if (ratio.speed != Speed::faster || calls_s <= 0 || candidate.claims_s.empty() ||
+      baseline.claims_s.empty())
+    return "";
+  const ClockDifference mine = difference_of(candidate), theirs = difference_of(baseline);
+  const double seen = mine.usual_s - theirs.usual_s;
+  const double most = std::max(0.0, seen + kSure * std::hypot(mine.error_s, theirs.error_s));
+  const double more = most - std::max(0.0, seen);
+  const double low = ratio.low / (1 + more / calls_s);
+  if (speed_of(low, ratio.high, RaceOptions().band) == Speed::faster) return "";
+  ratio.low = std::min(ratio.low, low);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+  return "the host's clock cannot confirm it: " + human_duration(calls_s) +
+         " of a sample by its own clock may be " + human_duration(calls_s + most);
 }
 
 Ratio race_while_faster(Contender& candidate, Contender& baseline, const RaceOptions& options) {

@@ -132,4 +132,11 @@ std::string take_penalty_off(Ratio& ratio, const ClockSamples& candidate,
                              const ClockSamples& baseline, const std::vector<ExtraTime>& extras,
                              double calls_s);
 
+// The controller's clock sees a false claim only as far as the time of messages is steady. On a
+// busy machine this time varies by milliseconds, and hides a claim of a third. So a faster
+// candidate must stay faster with the largest time that the difference of the clocks may hide. Only
+// the lower end of the interval changes. Returns the reason; empty: no change.
+std::string penalise_unsteady_clock(Ratio& ratio, const ClockSamples& candidate,
+                                    const ClockSamples& baseline, double calls_s);
+
 }  // namespace fk

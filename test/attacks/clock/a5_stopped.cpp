@@ -5,7 +5,9 @@
 // Stopped by: each thread is told to stop; what a process works until all of them stand still is on
 // the clock
 //
-// verdict: wrong cheating
+// verdict: wrong cheating slower
+//
+// On a busy machine the second thread comes late. Then all calls are honest, and slow.
 //
 // naive: - it sends no messages whose sender could be replaced
 #include "../attack.hpp"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
 namespace {
@@ -270,6 +271,41 @@ TEST_CASE("who is faster by a little has to be so beyond every penalty", "[judge
   // Who is not faster is not looked at.
   CHECK(judged(0.9, samples(550e-6, 50e-6, 0.5), same, why).value == 0.9);
   CHECK(why.empty());
+}
+
+// Without the penalty, a third of the true time passes for a speedup in two races of five: the
+// lower quartiles of milliseconds differ by more than a sample takes.
+TEST_CASE("a busy machine hides no slow clock of ranks", "[judge]") {
+  constexpr double kTrue = 1e-3;
+  int believed = 0, faster = 0, kept = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    fk::Random random(seed);
+    const auto side = [&](double share, double busy_s) {
+      fk::ClockSamples out;
+      for (int i = 0; i < 21; ++i) {
+        out.claims_s.push_back(kTrue * share);
+        out.walls_s.push_back(kTrue - busy_s * std::log(1 - random.uniform()));
+      }
+      return out;
+    };
+    const auto mine = side(1.0 / 3, 3e-3), theirs = side(1, 3e-3);
+    fk::Ratio ratio{3, 2.9, 3.1, 10, fk::Speed::faster};
+    const fk::FreshSamples fresh;
+    const fk::LateSamples late;
+    const fk::ColdSamples cold;
+    fk::take_penalty_off(ratio, {mine, fresh, late, cold}, {theirs, fresh, late, cold}, kTrue / 3);
+    const bool caught = !fk::clock_disagreement(mine, theirs).empty();
+    believed += !caught && ratio.speed == fk::Speed::faster;
+    fk::penalise_unsteady_clock(ratio, mine, theirs, kTrue / 3);
+    faster += !caught && ratio.speed == fk::Speed::faster;
+    // A true claim on an idle machine keeps its interval.
+    const auto honest = side(1, 20e-6), other = side(1, 20e-6);
+    fk::Ratio little{1.1, 1.09, 1.11, 10, fk::Speed::faster};
+    kept += fk::penalise_unsteady_clock(little, honest, other, kTrue).empty() && little.low == 1.09;
+  }
+  CHECK(believed > 60);
+  CHECK(faster <= 1);
+  CHECK(kept == 200);
 }
 
 TEST_CASE("calls that work for those that come next are not faster for it", "[judge]") {

@@ -364,6 +364,43 @@ TEST_CASE("of several numbers and switches each is left as it is now and then, a
   CHECK(switches.size() == 3);
 }
 
+// A kernel for one case that ignores a switch passed where the draw left this switch as it was.
+TEST_CASE("two calls of one case change each of its switches, and now and then one alone") {
+  const Catalog catalog(paths::registry_dirs());
+  for (const std::string op : {"embedding_bag", "deepseek_moe"}) {
+    INFO(op);
+    const Contract& contract = catalog.at(op);
+    const auto source = std::ranges::find_if(
+        contract.cases, [](const Case& c) { return c.size == "ci" && c.with.empty(); });
+    const Case& chosen = source == contract.cases.end() ? contract.cases[0] : *source;
+    const auto names = hidden_variants(contract, chosen);
+    REQUIRE(names.back() == "hidden rows and other switches");
+    CHECK(hidden_parts(names.back()) == kHiddenOthers);
+    const auto changed = [&](const std::string& variant, const Secret* secret) {
+      AskedCase asked = asked_of(contract, chosen, variant, 0);
+      if (secret) asked = hidden_by(asked, *secret);
+      const Case posed = pose(asked, contract, chosen).source;
+      std::set<std::string> out;
+      for (const auto& [name, text] : posed.init)
+        if (text != text_in(chosen.init, name)) out.insert(name);
+      return out;
+    };
+    const std::set<std::string> all = changed("hidden rows and switches", nullptr);
+    CHECK(all.size() > 1);
+    int alone = 0;
+    for (int i = 0; i < 60; ++i) {
+      const Secret secret = Secret::draw();
+      std::set<std::string> both = changed("hidden rows and switches", &secret);
+      const std::set<std::string> others = changed(names.back(), &secret);
+      CHECK_FALSE(others.empty());
+      alone += others.size() == 1;
+      both.insert(others.begin(), others.end());
+      CHECK(both == all);
+    }
+    CHECK(alone > 0);
+  }
+}
+
 TEST_CASE("contents that cannot be made in larger sizes are not drawn") {
   const auto contract = [](const std::string& ids) {
     return Contract::parse(
