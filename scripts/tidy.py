@@ -6,7 +6,7 @@ import pathlib, re, shutil, subprocess, sys
 import english
 
 root = pathlib.Path(__file__).resolve().parent.parent
-order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "deploy", "cli"]
+order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "eval", "deploy", "cli"]
 problems = []
 
 
