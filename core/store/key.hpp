@@ -36,6 +36,10 @@ struct Question {
   std::vector<std::pair<std::string, std::string>> also;
 };
 
+// The parts of every question on a device: baselines, their ranking, device, driver, and this
+// program's build.
+void add_machine(const std::string& device, Store& store, VerdictKey& key);
+
 // The parts: the candidate's file, the contracts of its ops (with their cases), every baseline and
 // its ranking, device and driver, this program's build, and the policy. Error when the candidate
 // cannot be read. A file that is no plugin has a key too.
