@@ -87,7 +87,7 @@ std::string place_of(const std::string& path) {
 // Sums of one line.
 struct Sum {
   AdviceRow row;
-  double limit_s = 0, limited_s = 0;  // of the calls with a known limit
+  double calls_sum = 0, limit_s = 0, limited_s = 0;  // of the calls with a known limit
   bool copies = false;
   std::map<std::string, double> by_provider;  // seconds, of providers that take all of its cases
   void add(const RecordedCase& c, double calls, const std::vector<const MeasuredRow*>& rows);
@@ -101,7 +101,7 @@ void Sum::add(const RecordedCase& c, double calls, const std::vector<const Measu
     here[r->provider] = calls * r->cold_s;
     if (r->provider != c.provider) continue;
     const double spent = calls * r->cold_s;
-    row.calls += static_cast<int64_t>(calls + 0.5);
+    calls_sum += calls;
     row.seconds += spent;
     const double of = r->roofline > 0 ? r->roofline : r->of_copy;
     copies |= r->roofline <= 0 && r->of_copy > 0;
@@ -124,6 +124,7 @@ double amdahl(double whole, double part, double new_part) {
 
 void finish(double whole, Sum& sum) {
   AdviceRow& row = sum.row;
+  row.calls = std::llround(sum.calls_sum);
   row.share = row.seconds / whole;
   if (row.share < 1) row.most_gain = 1 / (1 - row.share);
   if (sum.limited_s > 0) {
