@@ -83,7 +83,7 @@ Providers ask_providers(const Scenario& scenario, const std::string& phase,
            did_you_mean(candidate, known));
     if (!found->error.empty()) fail(found->path.string(), found->error);
     files.push_back({found->path, found->trust});
-    spec.policy.candidate = candidate;
+    spec.policy.candidates = {candidate};
   }
   Runner::Options options;
   options.name = "the choice of providers";

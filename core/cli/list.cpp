@@ -17,6 +17,7 @@
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/engines/scenario.hpp"
+#include "core/exec/op_use.hpp"
 #include "core/exec/peaks.hpp"
 #include "core/exec/session.hpp"
 #include "core/report/document.hpp"
@@ -180,21 +181,6 @@ Listing list_devices() {
   return out;
 }
 
-// Counts the ops of a model at all levels: recorded calls and their expansions.
-void count_calls(const Catalog& catalog, const Graph& graph, const std::vector<Call>& calls,
-                 std::map<std::string, int>& counts) {
-  for (const auto& call : calls) {
-    ++counts[call.contract->op];
-    const Expansion expansion = find_expansion(call.contract->op);
-    if (!expansion) continue;
-    Graph scratch = graph;
-    scratch.calls.clear();
-    Graph inner = expand(catalog, std::move(scratch), call);
-    const std::vector<Call> next = std::move(inner.calls);
-    count_calls(catalog, inner, next, counts);
-  }
-}
-
 Listing map_models() {
   const Catalog catalog(paths::registry_dirs());
   Listing out{{{"model", "model"},
@@ -209,11 +195,9 @@ Listing map_models() {
     const auto file = find_config(info.configs.front(), info.where);
     const auto model = make_model(info.arch, Config::load(file));
     for (const auto& phase : model->phases()) {
-      const Graph graph = record(*model, catalog, phase, {}, std::make_shared<WeightTable>());
-      std::map<std::string, int> counts;
-      count_calls(catalog, graph, graph.calls, counts);
       std::map<std::pair<int, std::string>, int> ordered;
-      for (const auto& [op, n] : counts) ordered[{-catalog.at(op).level, op}] = n;
+      for (const auto& [op, n] : op_use(*model, catalog, phase, {}))
+        ordered[{-catalog.at(op).level, op}] = n;
       for (const auto& [key, n] : ordered) {
         out.rows.push_back({info.arch, phase, -key.first, key.second, n});
       }

@@ -131,6 +131,8 @@ std::function<int()> add_run(const Options& app) {
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
   app.add_option("--candidate", a->options.candidates, "only this candidate (may be repeated)")
       .one_at_a_time();
+  app.add_option("--together", a->options.together,
+                 "all candidates at the same time in the model, under this name in the report");
   app.add_option("--workload", a->options.workloads, "only this workload (may be repeated)")
       .one_at_a_time();
   app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")

@@ -134,7 +134,7 @@ class Lowering {
 
   // A baseline must not take a region whole when the candidate has an op inside it.
   bool yields_to_candidate(const Provider& chosen, const Call& call) {
-    if (policy_.candidate.empty() || chosen.plugin == policy_.candidate) return false;
+    if (policy_.candidates.empty() || contains(policy_.candidates, chosen.plugin)) return false;
     if (policy_.pins.count(call.contract->op)) return false;
     const auto [it, fresh] = candidate_inside_.try_emplace(call.contract->op, false);
     if (fresh) it->second = candidate_inside(out_->graph, call);
@@ -146,7 +146,7 @@ class Lowering {
     graph.calls.clear();
     return std::any_of(inner.begin(), inner.end(), [&](const Call& next) {
       for (const Provider* provider : plugins_.of(next.contract->op))
-        if (provider->plugin == policy_.candidate) return true;
+        if (contains(policy_.candidates, provider->plugin)) return true;
       return find_expansion(next.contract->op) && candidate_inside(graph, next);
     });
   }

@@ -50,8 +50,8 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
              ? ""
              : did_you_mean(pin->second, plugins.plugin_names()));
   }
-  if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
-    return chosen;
+  for (const auto& candidate : policy.candidates)
+    if (ask(policy, plugins, contract, meta, candidate, chosen)) return chosen;
   // Asks the ranked baselines, then the others. False: none takes the call.
   const auto ask_baselines = [&](const std::vector<std::string>& best, Chosen& into) {
     std::vector<std::string> order;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the provider of a node. In order: an explicit pin, a candidate, the ranked baselines
+// Chooses the provider of a node. In order: an explicit pin, the candidates, the ranked baselines
 // (which may depend on a call's sizes), the host's decomposition, an Error with all refusals.
 // Nothing is substituted silently.
 #pragma once
@@ -14,7 +14,7 @@ namespace fk {
 
 struct ProviderPolicy {
   std::map<std::string, std::string> pins;  // op -> provider; it must take the op
-  std::string candidate;                    // plugin name; empty: baselines only
+  std::vector<std::string> candidates;      // plugin names, asked in order; empty: baselines only
   std::vector<std::string> baselines;       // best first
   Ranking ranking;                          // its providers go before the other baselines
   // The oracle's providers. They are asked after the decomposition, so that a slow whole layer

@@ -34,6 +34,10 @@ void fields(Visitor& v, CorrectnessRow& c) {
   v("positions", c.errors.rows, "compared positions");
   v("values", c.errors.values, "compared values");
   v("pattern", c.errors.pattern, "which values are wrong, in words");
+  v("of_allowed", c.of_allowed,
+    "the worst error as a multiple of what is allowed; null: a result is missing or NaN");
+  v("mutant_of_allowed", c.mutant_of_allowed,
+    "the same of the best answer without work: zeros, or one number everywhere");
 }
 
 template <class Visitor>
@@ -52,6 +56,7 @@ void fields(Visitor& v, WorkloadRow& w) {
     v(key, some, meaning);
   };
   v("workload", w.workload, "the workload");
+  v("kind", w.kind, "throughput or latency");
   v("done", w.done, "whether it was done");
   v("why", w.why, "why it was not done, or why its answers are wrong");
   v("rounds", w.rounds, "measured rounds");
@@ -111,6 +116,7 @@ struct CandidateReport : SideReport {};
 template <class Visitor>
 void fields(Visitor& v, CandidateReport& s) {
   side_fields<CandidateWorkload>(v, s);
+  v("plugins", s.plugins, "its plugins; with --together there may be several");
   v("protections", s.protections, "the sandbox of its process");
 }
 

@@ -92,19 +92,22 @@ class RunText {
     title("Providers of each op (nodes: calls in one step, summed over phases)");
     Table table(
         {{"op"}, {"level"}, {"side"}, {"nodes", Align::right}, {"provider"}, {"refused by"}});
-    rows_of(table, "baseline", r_.baseline, "");
-    for (const auto& candidate : r_.candidates)
-      rows_of(table, candidate.name, candidate, candidate.name);
+    rows_of(table, "baseline", r_.baseline);
+    for (const auto& candidate : r_.candidates) rows_of(table, candidate.name, candidate);
     out_ += table.text(colour_);
   }
 
   // A candidate's rows: only ops that it runs or refused.
-  static void rows_of(Table& table, const std::string& side, const SideReport& s,
-                      const std::string& only) {
+  static void rows_of(Table& table, const std::string& side, const SideReport& s) {
+    const auto refused = [&](const OpRow& op) {
+      return std::ranges::any_of(s.plugins, [&](const std::string& plugin) {
+        return starts_with(op.refusal, plugin + ": ");
+      });
+    };
     std::map<std::pair<std::string, std::string>, OpRow> sums;
     std::vector<std::pair<std::string, std::string>> order;
     for (const auto& op : s.ops) {
-      const bool own = only.empty() || op.provider == only || starts_with(op.refusal, only + ": ");
+      const bool own = s.plugins.empty() || contains(s.plugins, op.provider) || refused(op);
       if (!own) continue;
       const auto [it, fresh] = sums.try_emplace({op.op, op.provider}, op);
       if (fresh)
@@ -115,7 +118,7 @@ class RunText {
     for (const auto& key : order) {
       const OpRow& op = sums.at(key);
       table.row({op.op, "L" + std::to_string(op.level), side, std::to_string(op.nodes),
-                 Cell(op.provider, op.provider == only ? Style::strong : Style::plain),
+                 Cell(op.provider, contains(s.plugins, op.provider) ? Style::strong : Style::plain),
                  excerpt(op.refusal, 80)});
     }
   }

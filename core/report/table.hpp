@@ -39,6 +39,10 @@ class Table {
   bool empty() const { return rows_.empty(); }
   // The table with headings. Each line begins with `indent` spaces and has no blanks at its end.
   std::string text(bool colour, int indent = 2) const;
+  // RFC 4180, with headings, without styles.
+  std::string csv() const;
+  // A GitHub table. Marks of Markdown and HTML in cells are escaped.
+  std::string markdown() const;
 
  private:
   std::vector<Column> columns_;

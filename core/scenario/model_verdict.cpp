@@ -228,19 +228,38 @@ std::string judge_errors(const ErrorNumbers& e, const ErrorLimits& limits) {
   return {};
 }
 
-std::string untestable(const Round& want, const ErrorLimits& limits, bool routed) {
+double of_allowed(const ErrorNumbers& e, const ErrorLimits& limits) {
+  if (!e.wrong.empty()) return HUGE_VAL;
+  double worst = 0;
+  const auto add = [&](double error, double limit) {
+    const double quotient = error <= 0 ? 0 : error / limit;
+    worst = std::isnan(quotient) ? HUGE_VAL : std::max(worst, quotient);
+  };
+  add(e.rms, limits.rms);
+  add(e.worst1, limits.worst1);
+  if (limits.best5 > 0) add(e.best5, limits.best5);
+  add(static_cast<double>(e.rerouted), static_cast<double>(limits.rerouted));
+  return worst;
+}
+
+NullAnswer best_null_answer(const Round& want, const ErrorLimits& limits, bool routed) {
   double sum = 0, count = 0;
   each_value(want, [&](float value) { sum += static_cast<double>(value), ++count; });
   const float mean = count > 0 ? static_cast<float>(sum / count) : 0;
+  NullAnswer best{HUGE_VAL, 0};
   for (const float constant : {0.0F, mean}) {
     Round null = want;
     each_value(null, [&](float& value) { value = constant; });
-    if (!judge_errors(compare_rounds(null, want, routed), limits).empty()) continue;
-    return "untestable: its answers vary so little that " +
-           (constant == 0 ? "zeros" : percent(static_cast<double>(constant)) + " everywhere") +
-           " would pass";
+    const double quotient = of_allowed(compare_rounds(null, want, routed), limits);
+    if (quotient < best.of_allowed) best = {quotient, static_cast<double>(constant)};
   }
-  return {};
+  return best;
+}
+
+std::string untestable(const NullAnswer& mutant) {
+  if (mutant.of_allowed > 1) return {};
+  return "untestable: its answers vary so little that " +
+         (mutant.value == 0 ? "zeros" : percent(mutant.value) + " everywhere") + " would pass";
 }
 
 std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed,

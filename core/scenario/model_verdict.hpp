@@ -51,10 +51,18 @@ ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t laye
                          double coarse = 0);
 // Empty, or why the errors are too large.
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
+// The worst error as a multiple of its limit; above 1 where judge_errors() has a reason. Infinite:
+// a result is missing or NaN.
+double of_allowed(const ErrorNumbers& errors, const ErrorLimits& limits);
 
-// Empty, or evidence that an answer without work passes these limits: zeros, or one number
-// everywhere. A right answer proves nothing then.
-std::string untestable(const Round& want, const ErrorLimits& limits, bool routed);
+// An answer without work, the one with smaller errors: zeros, or one number everywhere.
+struct NullAnswer {
+  double of_allowed = 0;  // its errors, as by of_allowed()
+  double value = 0;       // the number
+};
+NullAnswer best_null_answer(const Round& want, const ErrorLimits& limits, bool routed);
+// Empty, or evidence that the mutant passes. A right answer proves nothing then.
+std::string untestable(const NullAnswer& mutant);
 
 // Requests for the oracle to score answers of a timed round, at most `count`. One half are those
 // furthest from the baseline's answers; `seed` chooses the others. If the model predicts the next

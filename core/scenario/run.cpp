@@ -53,9 +53,8 @@ class ScenarioRun {
   RunReport run() {
     const double start = now_seconds();
     if (prepare() && judge_baseline()) {
-      for (const auto& found : plugin_set_.candidates) {
-        if (!options_.wants(found)) continue;
-        report_.candidates.push_back(judge_candidate(found));
+      for (const auto& group : candidate_groups(plugin_set_, options_, report_.broken_plugins)) {
+        report_.candidates.push_back(judge_candidate(group));
         check_weights(report_.candidates.back());
         // Before the next candidate can touch the weights.
         if (oracle_->is_open()) audit_all();
@@ -255,7 +254,9 @@ class ScenarioRun {
     r.correctness.why = judge_errors(r.correctness.errors, r.correctness.limits);
     r.correctness.ok = r.correctness.why.empty();
     limits_ = error_limits(r.correctness.errors, dtype, report_.layers, coarse);
-    const std::string null = r.correctness.ok ? untestable(wanted_, limits_, routed_) : "";
+    if (r.correctness.ok) mutant_ = best_null_answer(wanted_, limits_, routed_);
+    measure_errors(r.correctness);
+    const std::string null = r.correctness.ok ? untestable(mutant_) : "";
     r.verdict = !r.correctness.ok ? "wrong" : null.empty() ? "correct" : "untestable";
     // Timed batches differ from the oracle's. Where activations are rounded to f8e4m3, some round
     // to a neighbour in any dtype, and a few tokens go to other experts.
@@ -266,22 +267,26 @@ class ScenarioRun {
     return r.correctness.ok || give_up("the baseline", r.correctness.why);
   }
 
+  // Beside the limits of candidates, which the mutant has too.
+  void measure_errors(CorrectnessRow& c) const {
+    c.of_allowed = of_allowed(c.errors, limits_);
+    c.mutant_of_allowed = mutant_.of_allowed;
+  }
+
   double patience() const {
     if (options_.patience_s > 0) return options_.patience_s;
     const bool devices = ranks() > 1 && options_.device != "cpu";  // kernels wait for ranks there
     return std::max(devices ? kDeviceWaitS + 5 : kPatienceLeast, kPaceFactor * baseline_->gap_s());
   }
 
-  Side::Setup candidate_setup(const FoundPlugin& found) {
-    Side::Setup setup{plugin_name(found),
-                      plugin_set_.baseline_files(),
-                      spec(plugin_set_.ranked()),
-                      parts(),
-                      runner_options(plugin_name(found)),
-                      true};
-    setup.files.push_back({found.path, Trust::candidate});
+  Side::Setup candidate_setup(const CandidateGroup& group) {
+    Side::Setup setup{group.name, plugin_set_.baseline_files(), spec(plugin_set_.ranked()),
+                      parts(),    runner_options(group.name),   true};
+    for (const auto* found : group.plugins) {
+      setup.files.push_back({found->path, Trust::candidate});
+      setup.spec.policy.candidates.push_back(plugin_name(*found));
+    }
     if (shares_states()) setup.states_of = baseline_.get();
-    setup.spec.policy.candidate = setup.name;
     setup.runner.patience_s = patience();
     setup.runner.open_patience_s =
         std::max(options_.patience_s > 0 ? options_.patience_s : kPatienceLeast,
@@ -292,16 +297,11 @@ class ScenarioRun {
     return setup;
   }
 
-  SideReport judge_candidate(const FoundPlugin& found) {
-    SideReport r;
-    r.name = plugin_name(found);
-    r.version = found.note.version;
-    r.path = found.path.string();
-    r.verdict = "refused";
-    r.why = found.error;
-    if (!found.error.empty()) return r;
+  SideReport judge_candidate(const CandidateGroup& group) {
+    SideReport r = group.report();
+    if (!group.refused.empty()) return r;
     enter(r.name + " is opened");
-    Side side(candidate_setup(found));
+    Side side(candidate_setup(group));
     Round round;
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
@@ -316,21 +316,22 @@ class ScenarioRun {
     if (!opened) return failed();
     r.ops = side.ops();
     r.private_bytes = side.own_bytes();
-    if (side.nodes_of(r.name) == 0) {
+    if (side.nodes_of(r.plugins) == 0 && side.wrong_in_check().empty()) {
       r.verdict = "unused";
-      r.why = side.why_unused(found.note);
+      r.why = side.why_unused(group.plugins);
       return r;
     }
     enter(r.name + " is checked");
     RoundOptions options = round_options(r.name + " is checked");
     options.time_limit_s = candidate_limit(baseline_check_s_);
     if (!side.drive(correctness_, options, round) || side.works_on(*baseline_)) return failed();
-    r.correctness = {true, true, compare_rounds(round, wanted_, routed_), limits_, ""};
+    r.correctness = {true, true, compare_rounds(round, wanted_, routed_), limits_, "", 0, 0};
+    measure_errors(r.correctness);
     r.correctness.why = judge_errors(r.correctness.errors, limits_);
     r.correctness.ok = r.correctness.why.empty();
-    r.verdict = r.correctness.ok ? "correct" : "wrong";
-    r.why = r.correctness.why;
-    if (r.correctness.ok) time_candidate(side, r);  // only right candidates are timed
+    r.why = side.wrong_in_check().empty() ? r.correctness.why : side.wrong_in_check();
+    r.verdict = r.why.empty() ? "correct" : "wrong";
+    if (r.why.empty()) time_candidate(side, r);  // only right candidates are timed
     return r.verdict != "correct" || side.close() ? r : failed();
   }
 
@@ -474,6 +475,7 @@ class ScenarioRun {
   Round wanted_;
   std::vector<Answers> to_audit_;
   ErrorLimits limits_;
+  NullAnswer mutant_;
   double tolerance_ = 0, baseline_check_s_ = 0;
 };
 

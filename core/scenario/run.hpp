@@ -18,12 +18,13 @@ struct RunOptions {
   uint64_t requests_seed = 0;  // seed of the requests; candidates must not know it beforehand
   std::string device = "cpu";
   std::vector<std::string> candidates;  // empty: all
-  std::vector<std::string> workloads;   // empty: the scenario's
-  double time_limit_s = 0;              // of one workload with one candidate; 0: none
-  int processes = 0;                    // timed processes of each side; 0: see timed_processes()
-  bool sandbox = true;                  // for candidates
-  bool graphs = true;                   // CUDA graphs where the device has them
-  double patience_s = 0;                // 0: derived from the baseline's pace
+  std::string together;  // all of them are one side of this name; empty: each is a side
+  std::vector<std::string> workloads;  // empty: the scenario's
+  double time_limit_s = 0;             // of one workload with one candidate; 0: none
+  int processes = 0;                   // timed processes of each side; 0: see timed_processes()
+  bool sandbox = true;                 // for candidates
+  bool graphs = true;                  // CUDA graphs where the device has them
+  double patience_s = 0;               // 0: derived from the baseline's pace
   bool exact_pages = false;  // uses the scenario's number of pages, even without memory for them
   std::function<void(const std::string&)> progress;
 
@@ -38,6 +39,17 @@ void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
          const PluginSet& plugin_set);
 // Error when the scenario or the options are wrong, or when no oracle or baseline can judge.
 void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& plugin_set);
+
+// Candidates that stand in the model at the same time.
+struct CandidateGroup {
+  std::string name, refused;                // why it is not judged; empty: it is
+  std::vector<const FoundPlugin*> plugins;  // at least one
+  SideReport report() const;                // before it is opened
+};
+// The wanted candidates: one group each, or one of all usable ones. Then the others are added to
+// `left_out`.
+std::vector<CandidateGroup> candidate_groups(const PluginSet& plugin_set, const RunOptions& options,
+                                             Unusable& left_out);
 
 // Locks this machine's devices of all ranks and of the oracle, from the weights on: making weights
 // and computing answers disturb other jobs as much as timed work does.

@@ -27,6 +27,7 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Plugin
   for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
   need_known(options.candidates, candidates, "--candidate", "candidate");
   need_known(options.workloads, workloads, "--workload", "workload");
+  if (options.together == "baseline") fail("--together", "the name `baseline` is the other side's");
   if (options.processes > 0 && !judges_speed(scenario))
     fail("--processes", "the profile " + scenario.profile + " is not judged by speed",
          "take --profile full");
@@ -38,6 +39,35 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Plugin
   if (plugin_set.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");
+}
+
+SideReport CandidateGroup::report() const {
+  SideReport r;
+  r.name = name;
+  for (const auto* plugin : plugins) r.plugins.push_back(plugin_name(*plugin));
+  if (plugins.size() == 1) {
+    r.version = plugins[0]->note.version;
+    r.path = plugins[0]->path.string();
+  }
+  r.verdict = "refused";
+  r.why = refused;
+  return r;
+}
+
+std::vector<CandidateGroup> candidate_groups(const PluginSet& plugin_set, const RunOptions& options,
+                                             Unusable& left_out) {
+  std::vector<CandidateGroup> groups;
+  for (const auto& found : plugin_set.candidates)
+    if (options.wants(found)) groups.push_back({plugin_name(found), found.error, {&found}});
+  if (options.together.empty() || groups.empty()) return groups;
+  CandidateGroup all{options.together, "", {}};
+  for (const auto& group : groups)
+    if (group.refused.empty()) all.plugins.push_back(group.plugins.front());
+  if (all.plugins.empty()) return {{options.together, groups[0].refused, groups[0].plugins}};
+  for (const auto& group : groups)
+    if (!group.refused.empty())
+      left_out.push_back({group.plugins.front()->path.string(), group.refused});
+  return {all};
 }
 
 int timed_processes(const Scenario& scenario, const RunOptions& options) {

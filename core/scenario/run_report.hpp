@@ -27,10 +27,12 @@ struct CorrectnessRow {
   ErrorNumbers errors;
   ErrorLimits limits;
   std::string why;  // if it is not ok
+  // The worst error as a multiple of its limit; the same of the best answer without work.
+  double of_allowed = 0, mutant_of_allowed = 0;
 };
 
 struct WorkloadRow {
-  std::string workload;
+  std::string workload, kind;  // kind: throughput or latency
   bool done = false;
   std::string why;  // if it is not done, or if its answers do not follow from the model
   int64_t rounds = 0, requests = 0, prompt_tokens = 0, output_tokens = 0;  // of one round
@@ -48,6 +50,7 @@ struct SideReport {
   void keep(const WorkloadRow& row);
 
   std::string name, version, path;
+  std::vector<std::string> plugins;  // candidates: names of its plugins
   // correct; wrong; failed (crash, hang, ...); refused (not loaded); unused (takes no op here)
   std::string verdict;
   std::string why, log;

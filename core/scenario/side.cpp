@@ -17,12 +17,13 @@
 namespace fk {
 
 bool Side::fail_with(const std::string& verdict, const std::string& why) {
-  const auto& plugin = setup_.files.back().path;
   verdict_ = verdict;
-  why_ = with_symbols(why, plugin);
+  why_ = why;
   hosts_ = runner_ && runner_->failed() && runner_->failure().kind == "environment";
-  if (runner_)
-    log_ = with_symbols(runner_->failed() ? runner_->failure().log : runner_->log(), plugin);
+  if (runner_) log_ = runner_->failed() ? runner_->failure().log : runner_->log();
+  const size_t named = std::max<size_t>(1, setup_.spec.policy.candidates.size());
+  for (size_t i = setup_.files.size() - named; i < setup_.files.size(); ++i)
+    for (std::string* text : {&why_, &log_}) *text = with_symbols(*text, setup_.files[i].path);
   runner_.reset();
   info_.reset();
   return false;
@@ -40,18 +41,22 @@ bool Side::load() {
   }
   refused_ops_.clear();
   for (const auto& r : loaded->refused)
-    if (r.plugin == setup_.name) refused_ops_.push_back(r.op + ": " + r.why);
+    if (contains(setup_.spec.policy.candidates, r.plugin))
+      refused_ops_.push_back(r.op + ": " + r.why);
   return true;
 }
 
 bool Side::smoke_check() {
   if (!setup_.smoke_check || checked_ || !has_task(SmokeCheck::kName)) return true;
   checked_ = true;
-  const auto wrong = runner_->ask(SmokeCheck{setup_.name, setup_.spec.device});
-  if (!wrong)
-    return fail_with("failed", runner_->failure().sentence() + " (in the check of its ops)");
-  // The answer comes from the candidate's process, so it counts only against it.
-  return wrong->empty() || fail_with("wrong", *wrong);
+  for (const auto& candidate : setup_.spec.policy.candidates) {
+    const auto wrong = runner_->ask(SmokeCheck{candidate, setup_.spec.device});
+    if (!wrong)
+      return fail_with("failed", runner_->failure().sentence() + " (in the check of its ops)");
+    // The answer comes from the candidate's process, so it counts only against it.
+    if (!wrong->empty()) wrong_in_check_.emplace_back(candidate, *wrong);
+  }
+  return true;
 }
 
 bool Side::open() {
@@ -154,27 +159,36 @@ std::vector<OpRow> Side::ops() const {
   return rows;
 }
 
-int64_t Side::nodes_of(const std::string& provider) const {
+int64_t Side::nodes_of(const std::vector<std::string>& providers) const {
   int64_t count = 0;
   if (!info_) return count;
   for (const auto& phase : info_->phases)
-    count += std::count_if(phase.nodes.begin(), phase.nodes.end(),
-                           [&](const NodeRow& node) { return node.provider == provider; });
+    count += std::ranges::count_if(
+        phase.nodes, [&](const NodeRow& node) { return contains(providers, node.provider); });
   return count;
 }
 
-std::string Side::why_unused(const PluginNote& note) const {
+std::string Side::wrong_in_check() const {
+  const bool alone = setup_.spec.policy.candidates.size() == 1;
+  for (const auto& [candidate, why] : wrong_in_check_)
+    if (alone || nodes_of({candidate}) > 0) return why;
+  return {};
+}
+
+std::string Side::why_unused(const std::vector<const FoundPlugin*>& candidates) const {
   if (!refused_ops_.empty()) return refused_ops_.front();
   for (const auto& phase : info_->phases)
     for (const auto& node : phase.nodes)
       for (const auto& refusal : node.refusals)
-        if (starts_with(refusal, setup_.name + ": "))
-          return "it refused " + node.op + " (" + node.path +
-                 "): " + refusal.substr(setup_.name.size() + 2);
+        for (const auto& name : setup_.spec.policy.candidates)
+          if (starts_with(refusal, name + ": "))
+            return (candidates.size() > 1 ? name : "it") + " refused " + node.op + " (" +
+                   node.path + "): " + refusal.substr(name.size() + 2);
   std::string why = "none of its ops is a node of this model";
-  for (const auto& op : note.ops)
-    if (op.op == "linear_all_reduce" && !setup_.spec.limits.parallel.overlap)
-      why += "; linear_all_reduce is one with --tp and --overlap";
+  for (const auto* candidate : candidates)
+    for (const auto& op : candidate->note.ops)
+      if (op.op == "linear_all_reduce" && !setup_.spec.limits.parallel.overlap)
+        why += "; linear_all_reduce is one with --tp and --overlap";
   return why;
 }
 

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/check/plugin_set.hpp"
 #include "core/scenario/run_report.hpp"
@@ -16,11 +18,11 @@ class Side {
  public:
   struct Setup {
     std::string name;
-    std::vector<PluginFile> files;  // a candidate's file is the last
+    std::vector<PluginFile> files;  // the candidates' files are the last
     SessionSpec spec;
     const WeightBlock* weights = nullptr;  // the first rank's; other ranks' blocks follow it
     Runner::Options runner;
-    bool smoke_check = false;  // of the candidate's ops, before its session opens
+    bool smoke_check = false;  // of the candidates' ops, before its session opens
     // The side whose caches this one uses in its turns, because a GPU's memory is too small for
     // two. That side is open and has shares_states. Null: its own caches.
     Side* states_of = nullptr;
@@ -46,9 +48,11 @@ class Side {
   const std::string& why() const { return why_; }
   // after a failure: true when the plugin is not at fault
   bool is_hosts_fault() const { return hosts_; }
-  // "refused": the plugin did not load. "wrong": by the check. "violation": by works_on(). Else
-  // "failed".
+  // "refused": the plugin did not load. "violation": by works_on(). Else "failed".
   const std::string& verdict() const { return verdict_; }
+  // The fault that the check of its ops found; empty: none. The session opens all the same, so that
+  // the report has the errors in the model. Among several candidates, only those with a node count.
+  std::string wrong_in_check() const;
   std::string log() const { return log_; }
   const SessionInfo& info() const { return *info_; }
   int64_t own_bytes() const;               // of its session, without the shared weights
@@ -57,9 +61,9 @@ class Side {
   // Private bytes of its processes, as the kernel counts them; 0 when closed.
   int64_t held_bytes() const;
   std::vector<OpRow> ops() const;
-  int64_t nodes_of(const std::string& provider) const;
-  // Why no node of the model is the candidate's with this note. Only when open.
-  std::string why_unused(const PluginNote& note) const;
+  int64_t nodes_of(const std::vector<std::string>& providers) const;
+  // Why no node of the model is one of these candidates'. Only when open.
+  std::string why_unused(const std::vector<const FoundPlugin*>& candidates) const;
   // Baselines that the last process could not load. Others run their ops.
   const Unusable& unusable() const { return unusable_; }
   // Protections of the host against the candidate, in its last process.
@@ -78,6 +82,7 @@ class Side {
   std::optional<SessionInfo> info_;
   bool checked_ = false, hosts_ = false;
   std::string why_, verdict_, log_;
+  std::vector<std::pair<std::string, std::string>> wrong_in_check_;  // candidate, fault
   std::vector<std::string> refused_ops_;
   std::vector<Protection> protections_;
   Unusable unusable_;

@@ -157,13 +157,13 @@ class Verifier {
     spec.policy.ranking = ranking_;
     if (const auto* candidate = plugin_set_.candidate(options_.provider)) {
       files.push_back({candidate->path, Trust::candidate});
-      spec.policy.candidate = options_.provider;
+      spec.policy.candidates = {options_.provider};
     }
     // Oracles run the ops that a named provider lacks. The report lists the providers of nodes.
-    if (!options_.provider.empty() && spec.policy.candidate.empty())
+    if (!options_.provider.empty() && spec.policy.candidates.empty())
       spec.policy.baselines = {options_.provider};
     for (const auto& name : plugin_set_.ranked())
-      if (is_oracle(name) || options_.provider.empty() || !spec.policy.candidate.empty())
+      if (is_oracle(name) || options_.provider.empty() || !spec.policy.candidates.empty())
         spec.policy.baselines.push_back(name);
     const auto loaded = runner.load(files);
     if (!loaded) throw CaseFailed{runner.failure().sentence()};

@@ -163,6 +163,7 @@ bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed) {
 WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {
   WorkloadRow row;
   row.workload = workload.name;
+  row.kind = workload.kind == Workload::Kind::latency ? "latency" : "throughput";
   row.why = side.why;
   row.rounds = static_cast<int64_t>(side.samples.total_s.size());
   row.done = side.why.empty() && row.rounds > 0;

@@ -87,16 +87,20 @@ Json VerdictKey::parts_json() const {
 
 std::string VerdictKey::hash() const { return sha256(canonical_text(parts_json())); }
 
+void add_machine(const std::string& device, Store& store, VerdictKey& key) {
+  add_baselines(store, key);
+  const DeviceIdentity identity = device_identity(device);
+  key.add("device", identity.device);
+  key.add("driver", identity.driver);
+  key.add("host build", own_build_id());
+}
+
 VerdictKey key_of(const Question& question, Store& store) {
   VerdictKey key;
   const std::string& known = question.candidate_hash;
   key.add("candidate", known.empty() ? sha256_file(question.candidate) : known);
   add_contracts(question.candidate, key);
-  add_baselines(store, key);
-  const DeviceIdentity device = device_identity(question.device);
-  key.add("device", device.device);
-  key.add("driver", device.driver);
-  key.add("host build", own_build_id());
+  add_machine(question.device, store, key);
   const Policy& policy = question.policy;
   key.add("size", policy.size);
   key.add("ops", Json(policy.ops).dump());

@@ -36,6 +36,10 @@ struct Question {
   std::vector<std::pair<std::string, std::string>> also;
 };
 
+// The parts of every question on a device: baselines, their ranking, device, driver, and this
+// program's build.
+void add_machine(const std::string& device, Store& store, VerdictKey& key);
+
 // The parts are the candidate's file, the contracts of its ops with their cases, and every baseline
 // with its ranking. Device, driver, this program's build and the policy are parts too. Error when
 // the candidate cannot be read. A file that is no plugin has a key too.

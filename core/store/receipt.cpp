@@ -7,25 +7,13 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/judge/verdict/secret.hpp"
+#include "core/store/signed.hpp"
 
 namespace fk {
 
 namespace {
 
 constexpr size_t kIdDigits = 16;
-
-std::string text_at(const Json& json, const char* field, const std::string& where) {
-  const auto found = json.find(field);
-  if (found == json.end() || !found->is_string())
-    fail(where, std::string("has no text `") + field + "`");
-  return found->get<std::string>();
-}
-
-std::string signed_text(const Json& receipt) {
-  Json rest = receipt;
-  rest.erase("signature");
-  return canonical_text(rest);
-}
 
 VerdictKey read_key(const Json& json, const std::string& where) {
   if (!json.contains("key") || !json["key"].is_object() || !json["key"].contains("parts") ||
@@ -54,13 +42,10 @@ Json make_receipt(const VerdictKey& key, const Verdict& verdict, const Signer* s
                   const std::string& unsigned_because) {
   Json out = {{"schema", kReceiptSchema},
               {"key", {{"hash", key.hash()}, {"parts", key.parts_json()}}},
-              {"verdict", to_json(verdict)},
-              {"signed_by", signer ? signer->public_key() : ""},
-              {"unsigned", signer ? "" : unsigned_because}};
-  // A plugin's text may be invalid UTF-8: the signature is over the text that can be read back.
-  out = Json::parse(out.dump(-1, ' ', false, Json::error_handler_t::replace));
+              {"verdict", to_json(verdict)}};
+  out = with_signer(std::move(out), signer, unsigned_because);
   out["verdict"]["receipt"] = receipt_id(out);
-  out["signature"] = signer ? signer->sign(signed_text(out)) : "";
+  sign(out, signer);
   return out;
 }
 
@@ -74,22 +59,15 @@ Receipt read_receipt(const Json& json, const std::string& name, std::string& unv
   out.key = read_key(json, name);
   if (!json.contains("verdict")) fail(name, "has no `verdict`");
   out.verdict = verdict_from(json["verdict"], name + ".verdict");
-  out.signed_by = text_at(json, "signed_by", name);
+  out.signed_by = check_signature(json, name, unverified);
   out.signature = text_at(json, "signature", name);
   out.unsigned_because = text_at(json, "unsigned", name);
-  if (out.signed_by.empty() != out.signature.empty())
-    fail(name, "has a signature without a key, or a key without a signature");
-  std::string why;
-  if (out.signature.empty())
-    unverified = out.unsigned_because;
-  else if (unverified = no_signatures(); unverified.empty())
-    if (!verify_signature(out.signed_by, signed_text(json), out.signature, why)) fail(name, why);
   if (out.verdict.receipt != receipt_id(json)) fail(name, "the id does not match the content");
   const std::string& secret = out.verdict.secret;
   if (!secret.empty() &&
       Secret::from_hex(secret, name + ".verdict.secret").commitment() != out.verdict.commitment)
     fail(name, "the commitment does not match the secret");
-  if (why = contradiction(out.verdict); !why.empty())
+  if (const std::string why = contradiction(out.verdict); !why.empty())
     fail(name + ".verdict", "contradicts itself: " + excerpt(why, 300));
   return out;
 }

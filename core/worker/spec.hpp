@@ -142,7 +142,7 @@ void fields(Visitor& v, RankedProviders& r) {
 template <class Visitor>
 void fields(Visitor& v, ProviderPolicy& p) {
   v("pins", p.pins);
-  v("candidate", p.candidate);
+  v("candidates", p.candidates);
   v("baselines", p.baselines);
   v("ranking", p.ranking);
   v("oracles", p.oracles);

@@ -101,7 +101,7 @@ TEST_CASE("phase_yields_to_a_candidate_of_an_op_inside") {
     options.limits.max_context = 64;
     options.limits.chunk_tokens = 32;
     options.policy.baselines = {"whole_step", "reference"};
-    options.policy.candidate = candidate;
+    if (!candidate.empty()) options.policy.candidates = {candidate};
     if (!pinned.empty()) options.policy.pins["decode_step"] = pinned;
     fk::Session session(*model, plugins, *device, *weights, options);
     std::map<std::string, std::string> chosen;
