@@ -108,7 +108,8 @@ folders = {}
 for f in files:
     folders.setdefault(f.parent, []).append(f)
 for folder, content in folders.items():
-    if len(content) > 50:
+    # Descriptions of models are one list of names, which other libraries make long.
+    if len(content) > 50 and not folder.is_relative_to(root / "registry" / "models"):
         complain(folder, f"{len(content)} files, at most 50")
 check_pairs()
 problems += english.complaints()

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
@@ -74,6 +75,7 @@ class Reader {
     read_windows();
     read_ropes();
     read_mlp();
+    read_mixture();
     read_scales();
     read_names();
     const Config only = part("only");
@@ -93,13 +95,20 @@ class Reader {
     return d_.has(key) ? d_.child(key) : Config(Json::object(), d_.where() + "." + key);
   }
 
-  // The value of a size: a number, or the name of its key in the configuration.
-  int64_t size(const char* name, const char* usual, int64_t most) const {
-    const Config sizes = part("sizes");
+  // The value of a size: a number, or the name of its key in the configuration. Of several names
+  // the first that is there counts.
+  int64_t size_in(const Config& sizes, const char* name, const char* usual, int64_t most) const {
     if (sizes.has(name) && sizes.is_number(name))
       return bounded(sizes, name, sizes.integer(name), most);
-    const std::string key = sizes.text(name, usual);
+    const std::vector<std::string> keys =
+        sizes.is_list(name) ? sizes.texts(name) : std::vector<std::string>{sizes.text(name, usual)};
+    std::string key;
+    for (const auto& each : keys | std::views::reverse)
+      if (config_.has(each) || key.empty()) key = each;
     return bounded(config_, key, config_.integer(key), most);
+  }
+  int64_t size(const char* name, const char* usual, int64_t most) const {
+    return size_in(part("sizes"), name, usual, most);
   }
   bool is_given(const char* name, const char* usual) const {
     const Config sizes = part("sizes");
@@ -159,10 +168,11 @@ class Reader {
   }
 
   void read_attention() {
-    const std::string qk = word(d_, "qk_norm", {"none", "head", "full"});
-    f_.qk_norm = qk == "head"   ? DecoderForm::QkNorm::head
-                 : qk == "full" ? DecoderForm::QkNorm::full
-                                : DecoderForm::QkNorm::none;
+    const std::string qk = word(d_, "qk_norm", {"none", "head", "head_after", "full"});
+    f_.qk_norm = qk == "head"         ? DecoderForm::QkNorm::head
+                 : qk == "head_after" ? DecoderForm::QkNorm::head_after
+                 : qk == "full"       ? DecoderForm::QkNorm::full
+                                      : DecoderForm::QkNorm::none;
     const Config bias = part("bias");
     f_.base.attention_bias = bias.boolean("qkv", false);
     f_.o_bias = bias.boolean("o", false);
@@ -177,15 +187,16 @@ class Reader {
     if (!window.has("size")) return;
     DecoderConfig& b = f_.base;
     const std::string key = window.text("size");
-    int64_t size = config_.has(key) ? read_size(config_, key) : 0;
-    if (!window.boolean("when", true)) size = 0;
+    const bool is_on = window.boolean("when", true);
+    const int64_t size = config_.has(key) && is_on ? read_size(config_, key) : 0;
     const bool typed = window.boolean("layer_types", false);
     const int64_t every = window.integer("full_every", 0), from = window.integer("from_layer", 0);
+    const int64_t before = window.integer("before_layer", b.layers);
     // The full one is the last of so many, or the first.
     const int64_t shift = window.boolean("full_first", false) ? 0 : 1;
     if (typed && config_.has("layer_types")) return slide_layers(config_, size, b);
     for (int64_t i = 0; i < b.layers; ++i)
-      if (i >= from && (every == 0 || (i + shift) % every != 0))
+      if (i >= from && i < before && (every == 0 || (i + shift) % every != 0))
         b.windows[static_cast<size_t>(i)] = size;
   }
 
@@ -261,6 +272,77 @@ class Reader {
                    did_you_mean(name, known));
   }
 
+  void read_mixture() {
+    const Config moe = part("moe");
+    if (moe.keys().empty()) return;
+    DecoderForm::Mixture& m = f_.mixture;
+    m.experts = size_in(moe, "experts", "num_experts", kCountMax);
+    m.top_k = size_in(moe, "chosen", "num_experts_per_tok", kCountMax);
+    m.width = size_in(moe, "width", "moe_intermediate_size", kSizeMax);
+    m.sigmoid = word(moe, "score", {"softmax", "sigmoid"}) == "sigmoid";
+    m.renormalize = moe.boolean("renormalize", true);
+    m.groups = moe.has("groups") ? size_in(moe, "groups", "", kCountMax) : 1;
+    m.kept_groups = moe.has("kept_groups") ? size_in(moe, "kept_groups", "", kCountMax) : 1;
+    m.scale = moe.number("scale", 1);
+    if (m.experts % m.groups != 0 || m.kept_groups > m.groups ||
+        m.top_k > m.experts / m.groups * m.kept_groups)
+      config_.fail(std::to_string(m.top_k) + " of " + std::to_string(m.experts) +
+                   " experts cannot be chosen from " + std::to_string(m.kept_groups) + " of " +
+                   std::to_string(m.groups) + " groups");
+    m.gate = moe.text("gate", "mlp.gate");
+    m.correction = moe.text("correction", "");
+    m.up = moe.texts("up", {"mlp.experts.*.gate_proj", "mlp.experts.*.up_proj"});
+    m.down = moe.text("down", "mlp.experts.*.down_proj");
+    f_.further_layers = moe.integer("further_layers", 0);
+    read_shared(moe);
+    choose_layers(moe);
+    if (f_.activation != "silu") config_.fail("experts with another activation than silu");
+  }
+
+  void read_shared(const Config& moe) {
+    if (!moe.has("shared")) return;
+    const Config shared = moe.child("shared");
+    DecoderForm::Mixture& m = f_.mixture;
+    const int64_t times = shared.integer("times", 1);
+    const std::string key = shared.text("width", "");
+    const int64_t width = key.empty() ? m.width : config_.integer(key);
+    m.shared_width = width * times;
+    if (m.shared_width < 0 || m.shared_width > kSizeMax)
+      config_.fail("shared experts have a width of " + std::to_string(m.shared_width));
+    m.shared_bias = shared.boolean("bias", false);
+    m.shared_gate = shared.text("gate", "");
+    m.shared_up =
+        shared.texts("up", {"mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"});
+    m.shared_down = shared.text("down", "mlp.shared_experts.down_proj");
+  }
+
+  // Layers with a mixture: those that no rule makes dense.
+  void choose_layers(const Config& moe) {
+    const auto count = f_.base.layers;
+    const Config layers =
+        moe.has("layers") ? moe.child("layers") : Config(Json::object(), moe.where() + ".layers");
+    const int64_t every = layers.integer("every", 1), from = layers.integer("from", 0);
+    const int64_t last = layers.integer("last", -1);
+    const std::vector<int64_t> dense = layers.integers("dense", {});
+    const std::vector<std::string> types = layers.texts("types", {});
+    if (every < 1) moe.fail_at("layers", "`every` is positive");
+    if (!types.empty() && static_cast<int64_t>(types.size()) != count)
+      config_.fail("a list of " + std::to_string(types.size()) + " kinds of MLP for " +
+                   std::to_string(count) + " layers");
+    for (int64_t i = 0; i < count; ++i) {
+      bool sparse = (i + 1) % every == 0 && i >= from && (last < 0 || i <= last) &&
+                    !std::ranges::count(dense, i);
+      if (!types.empty()) {
+        const std::string& type = types[static_cast<size_t>(i)];
+        if (type != "sparse" && type != "dense")
+          config_.fail("`" + excerpt(type) + "` is not a kind of MLP",
+                       did_you_mean(type, {"sparse", "dense"}));
+        sparse = type == "sparse";
+      }
+      f_.mixture.layers.push_back(sparse);
+    }
+  }
+
   void read_scales() {
     const Config scale = part("scale"), cap = part("cap");
     const auto root = std::sqrt(static_cast<double>(f_.base.hidden_size));
@@ -330,13 +412,16 @@ bool DecoderForm::is_plain() const {
   const bool names = qkv == llama_qkv && up == llama_up && o == "self_attn.o_proj" &&
                      down == "mlp.down_proj" && before_attention == "input_layernorm" &&
                      before_mlp == "post_attention_layernorm";
+  const bool experts = mixture.experts == 0 || (mixture.is_simple() && mixture.renormalize &&
+                                                !std::ranges::count(mixture.layers, false));
   const double usual = 1 / std::sqrt(static_cast<double>(base.head_dim));
   const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
                       logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
   const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
-  return names && scales && rotation && norm == Norm::rms && !plus_one && after_attention.empty() &&
-         after_mlp.empty() && !parallel && qk_norm != QkNorm::full && !o_bias && !mlp_bias &&
-         gated && activation == "silu" && !transposed && !qkv_in_groups;
+  return names && scales && rotation && experts && norm == Norm::rms && !plus_one &&
+         after_attention.empty() && after_mlp.empty() && !parallel &&
+         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias && gated &&
+         activation == "silu" && !transposed && !qkv_in_groups;
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {

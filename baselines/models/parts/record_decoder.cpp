@@ -9,68 +9,6 @@ namespace fk::parts {
 
 namespace {
 
-double plus_one(double x) { return x + 1; }
-
-// "self_attn" of "self_attn.o_proj"; of a name without a dot nothing.
-std::string parent_of(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
-
-std::string below(const std::string& path, const std::string& name) {
-  return path.empty() || name.empty() ? path + name : path + "." + name;
-}
-
-// The names of contracts, in the words of the form. One fused tensor has the name of each part.
-Net::Names names_of(const DecoderForm& f) {
-  const std::string attention = parent_of(f.o), mlp = parent_of(f.down);
-  Net::Names names;
-  const std::vector<std::string> qkv{"q_proj", "k_proj", "v_proj"}, up{"gate_proj", "up_proj"};
-  for (size_t i = 0; i < qkv.size(); ++i)
-    names.emplace_back(below(attention, qkv[i]), f.qkv[f.qkv.size() == 1 ? 0 : i]);
-  for (size_t i = 0; f.gated && i < up.size(); ++i)
-    names.emplace_back(below(mlp, up[i]), f.up[f.up.size() == 1 ? 0 : i]);
-  if (!f.gated) names.emplace_back(below(mlp, "fc1"), f.up[0]);
-  names.emplace_back(below(attention, "o_proj"), f.o);
-  names.emplace_back(below(attention, "q_norm"), f.q_norm);
-  names.emplace_back(below(attention, "k_norm"), f.k_norm);
-  for (const char* down : {"down_proj", "fc2"}) names.emplace_back(below(mlp, down), f.down);
-  std::erase_if(names, [](const auto& name) { return name.first == name.second; });
-  return names;
-}
-
-// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries.
-std::vector<PartView> group_views(const DecoderConfig& c, const WeightSpec& spec) {
-  const int64_t queries = c.heads / c.kv_heads;
-  const auto view = [&](int64_t start, int64_t length) {
-    PartView v{{c.kv_heads, queries + 2, c.head_dim}, 1, start, length, {0, 1, 2}};
-    if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(3);
-    return v;
-  };
-  return {view(0, queries), view(queries, 1), view(queries + 1, 1)};
-}
-
-// Makes a weight of a contract the tensors that checkpoints of this form have in its place.
-void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
-  if (!spec.parts.empty()) {
-    auto& parts = spec.parts[0];
-    const bool fused = parts.size() > 1 && std::ranges::count(parts, parts[0]) > 1;
-    if (fused && parts.size() == 3 && f.qkv_in_groups)
-      spec.views = group_views(f.base, spec);
-    else if (fused)
-      parts.resize(1);
-  }
-  if (f.transposed && spec.shape.size() == 2 && spec.name.starts_with(f.base.names.layers + "."))
-    spec.view = PartView{{spec.shape[1], spec.shape[0]}, 0, 0, spec.shape[1], {1, 0}};
-  // Gains are around one. 1 + weight has more digits than a weight of 16 bits.
-  if (f.plus_one && spec.mean == 1) spec.dtype = DType::f32, spec.mean = 0, spec.map = plus_one;
-  if (f.learned_positions && spec.name == f.position + ".weight") {
-    const int64_t rows = spec.shape[0], width = spec.shape[1], first = f.position_offset;
-    spec.stddev = 0.5;
-    if (first > 0) spec.view = PartView{{rows + first, width}, 0, first, rows, {0, 1}};
-  }
-}
-
 // One phase of a decoder while it is recorded. The residual stream is `stream_` plus, where there
 // is one, `pending_`: what the last block has added, on several ranks perhaps a share of it.
 class Recording {
@@ -136,6 +74,7 @@ class Recording {
 
   void begin() {
     n_.rename(names_of(f_));
+    if (f_.mixture.experts > 0) n_.rename(names_of_mixture(f_, parent_of(f_.down)));
     n_.adapt([this](WeightSpec& spec) { adapt_weight(f_, spec); });
     n_.common({{"hidden_size", c_.hidden_size},
                {"num_heads", c_.heads},
@@ -143,6 +82,9 @@ class Recording {
                {"head_dim", c_.head_dim},
                {"intermediate_size", c_.intermediate_size},
                {"scale", f_.attention_scale},
+               {"max_tokens_per_rank", decoder_axis_limit(step_.decode ? "decode" : "prefill",
+                                                          step_.decode ? "B" : "T", n_.limits()) /
+                                           n_.parallel().ep},
                {"eps", c_.eps}});
     for (size_t i = 0; i < f_.ropes.size(); ++i) {
       const int64_t positions = table_positions(c_, n_.limits());
@@ -251,18 +193,22 @@ class Recording {
                         ? project_apart(layer_path(c_, layer), x)
                         : project(at, x);
     const Value q = h.q, k = h.k, v = h.v;
-    if (f_.qk_norm == DecoderForm::QkNorm::head)
+    const auto norm_heads = [&](DecoderForm::QkNorm when) {
+      if (f_.qk_norm != when) return;
       n_("qk_rms_norm", at + ".qk_norm",
          {{"q_weight", n_.find("self_attention", at, "q_norm")},
           {"k_weight", n_.find("self_attention", at, "k_norm")},
           {"q", q},
           {"k", k}});
+    };
+    norm_heads(DecoderForm::QkNorm::head);
     if (f_.rotates(layer))
       n_("rotary_embedding", at + ".rotary_emb",
          {{"interleaved", f_.interleaved},
           {"cos_sin_cache", tables_[f_.rope_at(layer)]},
           {"q", q},
           {"k", k}});
+    norm_heads(DecoderForm::QkNorm::head_after);
     const auto cache = [&](const char* name) {
       const Dims heads = n_.shape(k);
       return n_.state(below(at, name), n_.limits().cache_dtype,
@@ -291,8 +237,7 @@ class Recording {
   // ---- the MLP ----
 
   // Biases of gate and up side by side, this rank's part.
-  Value gate_up_bias(const std::string& at, int64_t layer) {
-    const int64_t size = c_.intermediate_size;
+  Value gate_up_bias(const std::string& at, const std::vector<std::string>& names, int64_t size) {
     const Parallel& p = n_.parallel();
     WeightSpec spec;
     spec.name = below(at, "gate_up_proj.bias");
@@ -300,28 +245,36 @@ class Recording {
     spec.shape = {2 * size};
     spec.stddev = 0.1;
     spec.parts.emplace_back();
-    for (const auto& name : f_.up)
-      spec.parts[0].push_back(below(layer_path(c_, layer), name) + ".bias");
+    for (const auto& name : names) spec.parts[0].push_back(name + ".bias");
     const int64_t part = (size + p.tp - 1) / p.tp, first = p.rank * part;
     if (p.tp > 1) spec.cuts = {{0, {{first, part, size}, {size + first, part, 2 * size}}}};
     return n_.weight(std::move(spec));
   }
 
   Value mlp(const std::string& at, int64_t layer, Value x) {
+    if (f_.is_mixture(layer)) return mixture(at, layer, x);
+    return dense(at, x, c_.intermediate_size, f_.mlp_bias, f_.up, layer_path(c_, layer));
+  }
+
+  // An MLP with the names `up` of its first products below a layer.
+  Value dense(const std::string& at, Value x, int64_t size, bool biases,
+              const std::vector<std::string>& up, const std::string& layer) {
+    n_.common({{"intermediate_size", size}});
     const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
-    if (f_.gated && silu && !f_.mlp_bias) return n_("gated_mlp", at, {{"x", x}});
+    if (f_.gated && silu && !biases) return n_("gated_mlp", at, {{"x", x}});
     if (!f_.gated && (exact || f_.activation == "gelu_tanh")) {
       std::vector<std::string> with;
-      if (f_.mlp_bias) with = {"fc1_bias", "fc2_bias"};
+      if (biases) with = {"fc1_bias", "fc2_bias"};
       return n_("gelu_mlp", at, {{"x", x}, {"approximate", exact ? "none" : "tanh"}}, with);
     }
-    const Value bias = f_.gated && f_.mlp_bias ? gate_up_bias(at, layer)
-                                               : weight_if(f_.mlp_bias, "gelu_mlp", at, "fc1_bias");
+    const Value weight =
+        f_.gated ? n_.find("gated_mlp", at, "gate_up") : n_.find("gelu_mlp", at, "fc1");
+    std::vector<std::string> names;
+    for (const auto& name : up) names.push_back(below(layer, name));
+    const Value bias = f_.gated && biases ? gate_up_bias(at, names, size)
+                                          : weight_if(biases, "gelu_mlp", at, "fc1_bias");
     const Value wide = n_("linear", below(at, f_.gated ? "gate_up_proj" : "up_proj"),
-                          {{"weight", f_.gated ? n_.find("gated_mlp", at, "gate_up")
-                                               : n_.find("gelu_mlp", at, "fc1")},
-                           {"bias", bias},
-                           {"x", x}});
+                          {{"weight", weight}, {"bias", bias}, {"x", x}});
     const int64_t columns = n_.shape(wide)[1].value();
     Args args{{"size", f_.gated ? columns / 2 : columns}, {"x", wide}};
     if (!f_.gated || !silu) args.emplace_back("kind", f_.activation);
@@ -329,8 +282,49 @@ class Recording {
     const Value activated = n_(op, below(at, "act_fn"), args);
     return share_of(below(at, "down_proj"),
                     {{"weight", n_.find("gelu_mlp", at, "fc2")},
-                     {"bias", weight_if(f_.mlp_bias, "gelu_mlp", at, "fc2_bias")},
+                     {"bias", weight_if(biases, "gelu_mlp", at, "fc2_bias")},
                      {"x", activated}});
+  }
+
+  // A mixture of experts, and its shared ones.
+  Value mixture(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Mixture& m = f_.mixture;
+    n_.common({{"intermediate_size", m.width},
+               {"num_experts", m.experts},
+               {"top_k", m.top_k},
+               {"renormalize", m.renormalize}});
+    if (m.is_simple()) return n_("moe_block", at, {{"x", x}});
+    const bool apart = m.shared_width > 0 && (m.shared_bias || !m.shared_gate.empty());
+    std::vector<std::string> with;
+    if (!m.correction.empty()) with.emplace_back("e_score_correction_bias");
+    if (m.shared_width > 0 && !apart) with.emplace_back("shared");
+    const Value routed = n_("deepseek_moe", at,
+                            {{"num_expert_group", m.groups},
+                             {"topk_group", m.kept_groups},
+                             {"scoring_func", m.sigmoid ? "sigmoid" : "softmax"},
+                             {"routed_scaling_factor", m.scale},
+                             {"shared_intermediate_size", apart ? 0 : m.shared_width},
+                             {"x", x}},
+                            with);
+    if (!apart) return routed;
+    return add(at, routed, m.shared_gate.empty() ? shared(at, layer, x) : gated_shared(at, x));
+  }
+
+  // A shared expert behind a gate is a mixture of one expert, whose weight is the gate's sigmoid.
+  Value gated_shared(const std::string& at, Value x) {
+    return n_("deepseek_moe", below(at, "shared"),
+              {{"intermediate_size", f_.mixture.shared_width},
+               {"num_experts", 1},
+               {"top_k", 1},
+               {"scoring_func", "sigmoid"},
+               {"renormalize", false},
+               {"x", x}});
+  }
+
+  Value shared(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Mixture& m = f_.mixture;
+    return dense(below(at, "shared_experts"), x, m.shared_width, m.shared_bias, m.shared_up,
+                 layer_path(c_, layer));
   }
 
   // ---- the head ----

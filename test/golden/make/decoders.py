@@ -68,6 +68,26 @@ CASES = {
     "olmo": ("Olmo", lm()),
     "jais2": ("Jais2", lm()),
     "mistral": ("Mistral", lm(head_dim=16, sliding_window=8)),
+    "qwen2_moe": ("Qwen2Moe", lm( num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40, decoder_sparse_step=1,
+                                 mlp_only_layers=[1], norm_topk_prob=False, use_sliding_window=True, sliding_window=8, max_window_layers=2)),
+    "qwen3_moe": ("Qwen3Moe", lm(num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24, decoder_sparse_step=1, norm_topk_prob=True)),
+    "olmoe": ("Olmoe", lm(num_hidden_layers=2, intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=False)),
+    "flex_olmo": ("FlexOlmo", lm(num_hidden_layers=2, intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True)),
+    "granitemoe": ("GraniteMoe", lm(num_hidden_layers=2, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2)),
+    "granitemoeshared": ("GraniteMoeShared", lm(num_hidden_layers=2, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=24, embedding_multiplier=6.0, residual_multiplier=0.4,
+                                                logits_scaling=4.0, attention_multiplier=0.2, tie_word_embeddings=True)),
+    "dots1": ("Dots1", lm(num_hidden_layers=2, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=24, first_k_dense_replace=1, n_group=2, topk_group=1,
+                          norm_topk_prob=True, routed_scaling_factor=1.5, sliding_window=8, max_window_layers=1)),
+    "glm4_moe": ("Glm4Moe", lm(num_hidden_layers=2, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1, n_group=3, topk_group=2,
+                               norm_topk_prob=True, routed_scaling_factor=1.5, use_qk_norm=True, attention_bias=True)),
+    "solar_open": ("SolarOpen", lm(num_hidden_layers=2, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, n_group=1, topk_group=1, norm_topk_prob=True,
+                                   routed_scaling_factor=1.5)),
+    "ernie4_5_moe": ("Ernie4_5_Moe", lm(moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_intermediate_size=24, moe_layer_start_index=1, moe_layer_end_index=2,
+                                        moe_layer_interval=2, use_bias=True)),
+    "hunyuan_v1_moe": ("HunYuanMoEV1", lm(num_hidden_layers=2, intermediate_size=24, head_dim=16, num_experts=6, moe_topk=2)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1", lm(head_dim=16)),
+    "minimax_m2": ("MiniMaxM2", lm(num_hidden_layers=2, intermediate_size=24, head_dim=16, num_local_experts=6, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "hy_v3": ("HYV3", lm(num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=24, router_scaling_factor=1.5)),
     "llama_bias": ("Llama", lm(head_dim=12, attention_bias=True, mlp_bias=True, rope_parameters=LINEAR)),
 }
 
@@ -85,9 +105,13 @@ def fill(model, seed):
         elif any(word in name for word in ("embed", "wte", "wpe")):
             value = noise * (0.4 / weight.shape[1] ** 0.5 if model.config.tie_word_embeddings else 1.0)
         else:
-            fan_in = weight.shape[0] if type(model.get_submodule(name.rsplit(".", 1)[0])).__name__ == "Conv1D" else weight[0].numel()
+            # Experts are one tensor.
+            fan_in = weight.shape[-1] if weight.dim() == 3 else weight.shape[0] if type(model.get_submodule(name.rsplit(".", 1)[0])).__name__ == "Conv1D" else weight[0].numel()
             value = noise * 1.5 / fan_in**0.5
         weight.copy_(value.bfloat16())
+    for name, bias in model.named_buffers():
+        if name.endswith("correction_bias"):
+            bias.copy_((0.1 * torch.randn(bias.shape, generator=random)).bfloat16())
 
 
 @torch.no_grad()
