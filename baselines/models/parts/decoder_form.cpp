@@ -178,6 +178,17 @@ class Reader {
     f_.o_bias = bias.boolean("o", false);
     f_.mlp_bias = bias.boolean("mlp", false);
     f_.base.head_bias = bias.boolean("head", false);
+    f_.sinks = d_.boolean("sinks", false);
+    if (d_.boolean("latent", false)) {
+      DecoderForm::Latent& l = f_.latent;
+      l.q_rank = config_.has("q_lora_rank") ? read_size(config_, "q_lora_rank") : 0;
+      l.kv_rank = read_size(config_, "kv_lora_rank");
+      l.nope = read_count(config_, "qk_nope_head_dim");
+      l.rotary = f_.base.head_dim;
+      l.values = config_.has("v_head_dim") ? read_count(config_, "v_head_dim")
+                                           : f_.base.hidden_size / f_.base.heads;
+      need_number(config_, "qk_head_dim", static_cast<double>(l.nope + l.rotary));
+    }
     if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");
     if (f_.qk_norm == DecoderForm::QkNorm::head) f_.base.with.emplace_back("qk_norm");
   }
@@ -227,11 +238,28 @@ class Reader {
         f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
       }
       for (size_t i = 0; i < f_.rope_of.size(); ++i) f_.rope_of[i] = b.windows[i] > 0 ? 1 : 0;
+    } else if (rope.has("thetas")) {
+      read_thetas(rope.numbers("thetas"), read_rope(config_, b.head_dim, keys));
     } else {
       f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
     }
     b.rope = f_.ropes.front();
     stop_rotation(rope);
+  }
+
+  // A base for each layer; 0: it does not rotate.
+  void read_thetas(const std::vector<double>& thetas, Rope rope) {
+    if (thetas.size() != f_.rope_of.size())
+      config_.fail("there are " + std::to_string(thetas.size()) + " bases of rotation for " +
+                   std::to_string(f_.rope_of.size()) + " layers");
+    for (size_t i = 0; i < thetas.size(); ++i) {
+      if (thetas[i] < 0) config_.fail("a base of rotation is negative");
+      rope.theta = thetas[i];
+      const auto same = std::ranges::find(f_.ropes, rope.theta, &Rope::theta);
+      f_.rope_of[i] = thetas[i] == 0 ? -1 : same - f_.ropes.begin();
+      if (thetas[i] > 0 && same == f_.ropes.end()) f_.ropes.push_back(rope);
+    }
+    if (f_.ropes.empty()) f_.ropes.push_back(rope);
   }
 
   // Layers without rotation.
@@ -293,6 +321,7 @@ class Reader {
     m.correction = moe.text("correction", "");
     m.up = moe.texts("up", {"mlp.experts.*.gate_proj", "mlp.experts.*.up_proj"});
     m.down = moe.text("down", "mlp.experts.*.down_proj");
+    m.bare = moe.boolean("bare", false);
     f_.further_layers = moe.integer("further_layers", 0);
     read_shared(moe);
     choose_layers(moe);
@@ -353,8 +382,16 @@ class Reader {
     f_.residual_scale = scale.number("residual", 1);
     f_.logit_scale = scale.number("logits", 1);
     if (scale.has("logits_divisor")) f_.logit_scale = 1 / positive(scale, "logits_divisor");
-    f_.attention_scale =
-        scale.number("attention", 1 / std::sqrt(static_cast<double>(f_.base.head_dim)));
+    if (scale.has("residual_by_depth"))
+      f_.residual_scale =
+          scale.number("residual_by_depth") / std::sqrt(static_cast<double>(f_.base.layers));
+    if (scale.has("logits_width"))
+      f_.logit_scale = positive(scale, "logits_width") / static_cast<double>(f_.base.hidden_size);
+    const bool latent = f_.latent.kv_rank > 0;
+    const auto width =
+        static_cast<double>(latent ? f_.latent.nope + f_.latent.rotary : f_.base.head_dim);
+    const double usual = latent ? f_.base.rope.score_scale : 1;
+    f_.attention_scale = scale.number("attention", usual / std::sqrt(width));
     if (scale.has("attention_root"))
       f_.attention_scale = 1 / std::sqrt(positive(scale, "attention_root"));
     if (cap.has("attention")) f_.attention_cap = positive(cap, "attention");
@@ -376,7 +413,12 @@ class Reader {
     f_.up = n.texts("up", f_.gated ? std::vector<std::string>{"mlp.gate_proj", "mlp.up_proj"}
                                    : std::vector<std::string>{"mlp.up_proj"});
     f_.down = n.text("down", "mlp.down_proj");
-    f_.qkv_in_groups = word(n, "qkv_rows", {"blocks", "groups"}) == "groups";
+    const std::string rows = word(n, "qkv_rows", {"blocks", "groups", "quarters"});
+    f_.qkv_rows = rows == "groups"     ? DecoderForm::QkvRows::groups
+                  : rows == "quarters" ? DecoderForm::QkvRows::quarters
+                                       : DecoderForm::QkvRows::blocks;
+    if (rows == "quarters" && (f_.base.heads % 4 != 0 || f_.base.kv_heads != f_.base.heads))
+      config_.fail("four shards do not divide its heads");
     f_.transposed = n.boolean("transposed", false);
     f_.buffers = n.texts("buffers", {});
     if (f_.qkv.size() != 1 && f_.qkv.size() != 3) n.fail_at("qkv", "it has one name or three");
@@ -418,10 +460,10 @@ bool DecoderForm::is_plain() const {
   const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
                       logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
   const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
-  return names && scales && rotation && experts && norm == Norm::rms && !plus_one &&
-         after_attention.empty() && after_mlp.empty() && !parallel &&
-         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias && gated &&
-         activation == "silu" && !transposed && !qkv_in_groups;
+  return names && scales && rotation && experts && !sinks && latent.kv_rank == 0 &&
+         norm == Norm::rms && !plus_one && after_attention.empty() && after_mlp.empty() &&
+         !parallel && (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias &&
+         !mlp_bias && gated && activation == "silu" && !transposed && qkv_rows == QkvRows::blocks;
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {

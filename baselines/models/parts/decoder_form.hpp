@@ -26,6 +26,12 @@ struct DecoderForm {
   enum class QkNorm { none, head, head_after, full };
   QkNorm qk_norm = QkNorm::none;
   bool o_bias = false;
+  bool sinks = false;  // a score for each head that takes part in the softmax without a value
+  // Latent attention: the cache has latents. No key/value rank: the usual one.
+  struct Latent {
+    int64_t q_rank = 0, kv_rank = 0, nope = 0, rotary = 0, values = 0;
+  };
+  Latent latent;
   double attention_scale = 0, attention_cap = 0;
   bool interleaved = false;        // rope turns neighbours, not halves
   std::vector<Rope> ropes;         // different ones
@@ -46,9 +52,10 @@ struct DecoderForm {
     int64_t shared_width = 0;                   // of an MLP that every token sees; 0: none
     bool shared_bias = false;
     // Names below a layer. In `up` and `down` a star is an expert's number; without it one tensor
-    // has all experts. `correction` and `shared_gate` may be absent.
+    // has all experts, perhaps under the bare name without ".weight". `correction` and `shared_gate` may be absent.
     std::string gate, correction, down, shared_gate, shared_down;
     std::vector<std::string> up, shared_up;
+    bool bare = false;
     // True if the softmax of the router and its experts are all of it.
     bool is_simple() const {
       return !sigmoid && correction.empty() && groups == 1 && scale == 1 && shared_width == 0;
@@ -64,8 +71,10 @@ struct DecoderForm {
   // Checkpoint names below a layer, without ".weight". The others are in base.names.
   std::string position, o, q_norm, k_norm, down;
   std::vector<std::string> qkv, up;  // one fused, or the parts (gated: gate, up)
-  // Rows of a fused qkv: `blocks` of q, k, v; `groups` of a key/value head with its queries before.
-  bool qkv_in_groups = false;
+  // Rows of a fused qkv: q, k, v; groups of a key/value head with its queries before; or the four
+  // shards of a training, each of which has a part of q, of v and of k.
+  enum class QkvRows { blocks, groups, quarters };
+  QkvRows qkv_rows = QkvRows::blocks;
   bool transposed = false;  // matrices of layers are [in, out]
   // Tensors of a layer that old checkpoints have and nobody reads.
   std::vector<std::string> buffers;

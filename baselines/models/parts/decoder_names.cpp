@@ -28,6 +28,11 @@ Net::Names names_of(const DecoderForm& f) {
   names.emplace_back(below(attention, "q_norm"), f.q_norm);
   names.emplace_back(below(attention, "k_norm"), f.k_norm);
   for (const char* down : {"down_proj", "fc2"}) names.emplace_back(below(mlp, down), f.down);
+  if (f.latent.kv_rank > 0 && f.latent.q_rank == 0) {
+    // Queries come from the hidden state itself, and the latents are those of keys and values.
+    names.emplace_back("self_attn.q_b_proj", "self_attn.q_proj");
+    names.emplace_back("self_attn.fused_qkv_a_proj", "self_attn.kv_a_proj_with_mqa");
+  }
   std::erase_if(names, [](const auto& name) { return name.first == name.second; });
   return names;
 }
@@ -41,9 +46,13 @@ Net::Names names_of_mixture(const DecoderForm& f, const std::string& path) {
   const auto add = [&](const std::string& to, std::initializer_list<const char*> words) {
     for (const char* word : words) names.emplace_back(at(word), to);
   };
-  add(m.up.front(), {"experts.*.w1", "experts.*.gate_proj"});
-  add(m.up.back(), {"experts.*.w3", "experts.*.up_proj"});
-  add(m.down, {"experts.*.w2", "experts.*.down_proj"});
+  const std::string end = m.bare ? ".weight" : "";
+  const auto of_experts = [&](const std::string& to, std::initializer_list<const char*> words) {
+    for (const char* word : words) names.emplace_back(at("experts.*.") + word + end, to);
+  };
+  of_experts(m.up.front(), {"w1", "gate_proj"});
+  of_experts(m.up.back(), {"w3", "up_proj"});
+  of_experts(m.down, {"w2", "down_proj"});
   if (m.shared_width > 0) {
     // Behind a gate they are a mixture of one expert.
     if (!m.shared_gate.empty()) add(m.shared_gate, {"shared.gate"});
@@ -60,15 +69,20 @@ namespace {
 
 double plus_one(double x) { return x + 1; }
 
-// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries.
-std::vector<PartView> group_views(const DecoderConfig& c, const WeightSpec& spec) {
-  const int64_t queries = c.heads / c.kv_heads;
+// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries, or
+// a shard's parts of q, v and k.
+std::vector<PartView> qkv_views(const DecoderForm& f, const WeightSpec& spec) {
+  const DecoderConfig& c = f.base;
+  const bool shards = f.qkv_rows == DecoderForm::QkvRows::quarters;
+  const int64_t queries = shards ? 1 : c.heads / c.kv_heads;
+  const int64_t groups = shards ? 4 : c.kv_heads;
   const auto view = [&](int64_t start, int64_t length) {
-    PartView v{{c.kv_heads, queries + 2, c.head_dim}, 1, start, length, {0, 1, 2}};
+    PartView v{
+        {groups, queries + 2, c.kv_heads * c.head_dim / groups}, 1, start, length, {0, 1, 2}};
     if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(3);
     return v;
   };
-  return {view(0, queries), view(queries, 1), view(queries + 1, 1)};
+  return {view(0, queries), view(shards ? 2 : queries, 1), view(shards ? 1 : queries + 1, 1)};
 }
 
 }  // namespace
@@ -76,11 +90,14 @@ std::vector<PartView> group_views(const DecoderConfig& c, const WeightSpec& spec
 void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
   for (auto& parts : spec.parts) {
     const bool fused = parts.size() > 1 && std::ranges::count(parts, parts[0]) > 1;
-    if (fused && parts.size() == 3 && f.qkv_in_groups)
-      spec.views = group_views(f.base, spec);
+    if (fused && parts.size() == 3 && f.qkv_rows != DecoderForm::QkvRows::blocks)
+      spec.views = qkv_views(f, spec);
     else if (fused)
       parts.resize(1);
   }
+  if (f.latent.kv_rank > 0 && f.latent.q_rank == 0 &&
+      spec.name.ends_with(".kv_a_proj_with_mqa.weight"))
+    spec.parts.clear();
   if (f.transposed && spec.shape.size() == 2 && spec.name.starts_with(f.base.names.layers + "."))
     spec.view = PartView{{spec.shape[1], spec.shape[0]}, 0, 0, spec.shape[1], {1, 0}};
   // A gated shared expert is the only one of its mixture. Corrections are a row in some files.

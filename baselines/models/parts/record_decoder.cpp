@@ -144,11 +144,28 @@ class Recording {
 
   Value attention(const std::string& at, int64_t layer, Value x) {
     n_.common({{"window", c_.windows[static_cast<size_t>(layer)]}});
+    if (f_.latent.kv_rank > 0) return latent_attention(at, layer, x);
     if (!is_self_attention(layer)) return attention_in_parts(at, layer, x);
     std::vector<std::string> with = c_.with;
+    if (f_.sinks) with.emplace_back("sinks");
     if (f_.o_bias) with.emplace_back("o_bias");
     return n_("self_attention", at, {{"x", x}, {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
               with);
+  }
+
+  Value latent_attention(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Latent& l = f_.latent;
+    return n_("mla_self_attention", at,
+              {{"q_lora_rank", l.q_rank},
+               {"kv_lora_rank", l.kv_rank},
+               {"qk_nope_head_dim", l.nope},
+               {"qk_rope_head_dim", l.rotary},
+               {"v_head_dim", l.values},
+               {"interleaved", f_.interleaved},
+               {"eps", 1e-6},  // of the norms of latents: the library's own, whatever a file says
+               {"x", x},
+               {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
+              std::vector<std::string>(l.q_rank > 0 ? 1 : 0, "q_a_norm"));
   }
 
   // A weight of this rank, or nothing.
@@ -217,9 +234,12 @@ class Recording {
     const Value k_cache = cache("k_cache"), v_cache = cache("v_cache");
     n_("kv_cache_append", at + ".kv_cache",
        {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}});
-    const Value mixed =
-        n_("paged_attention", at + ".attn",
-           {{"q", q}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"softcap", f_.attention_cap}});
+    const Value mixed = n_("paged_attention", at + ".attn",
+                           {{"q", q},
+                            {"k_cache", k_cache},
+                            {"v_cache", v_cache},
+                            {"softcap", f_.attention_cap},
+                            {"sinks", weight_if(f_.sinks, "self_attention", at, "sinks")}});
     const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
     return share_of(below(at, "o_proj"),
                     {{"weight", n_.find("self_attention", at, "o")},

@@ -17,6 +17,7 @@ LM = dict(vocab_size=97, hidden_size=40, intermediate_size=56, num_hidden_layers
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
 LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=2.0)
+LATENT = dict(q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 SLIDE, FULL = "sliding_attention", "full_attention"
 
 
@@ -88,6 +89,21 @@ CASES = {
     "hunyuan_v1_dense": ("HunYuanDenseV1", lm(head_dim=16)),
     "minimax_m2": ("MiniMaxM2", lm(num_hidden_layers=2, intermediate_size=24, head_dim=16, num_local_experts=6, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     "hy_v3": ("HYV3", lm(num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=24, router_scaling_factor=1.5)),
+    "deepseek_v2": ("DeepseekV2", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=24,
+                                     first_k_dense_replace=1, topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=1.5, **LATENT,
+                                     rope_parameters=YARN | dict(mscale=0.7, mscale_all_dim=0.6))),
+    "deepseek_v2_plain": ("DeepseekV2", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24,
+                                           **LATENT | dict(q_lora_rank=None))),
+    "glm4_moe_lite": ("Glm4MoeLite", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, **LATENT)),
+    "youtu": ("Youtu", lm(num_key_value_heads=4, rope_interleave=False, **LATENT)),
+    "minicpm3": ("MiniCPM3", lm(num_key_value_heads=4, scale_emb=6.0, dim_model_base=20, **LATENT)),
+    "hyperclovax": ("HyperCLOVAX", lm(head_dim=10, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=0.25, attention_multiplier=0.2)),
+    "granite_swa": ("GraniteSWA", lm(num_hidden_layers=4, sliding_window=8, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2,
+                                     layer_rope_theta=[10000.0, 0, 500.0, 10000.0])),
+    "granitemoe_swa": ("GraniteMoeSWA", lm(intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=24, sliding_window=8, embedding_multiplier=6.0,
+                                           residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2, layer_types=[SLIDE, FULL, SLIDE])),
+    "exaone_moe": ("ExaoneMoe", lm(head_dim=16, num_hidden_layers=3, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, sliding_window=8, layer_types=[SLIDE, FULL, SLIDE])),
+    "codegen": ("CodeGen", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=3, n_head=4, rotary_dim=6, bos_token_id=1, eos_token_id=2)),
     "llama_bias": ("Llama", lm(head_dim=12, attention_bias=True, mlp_bias=True, rope_parameters=LINEAR)),
 }
 
