@@ -91,7 +91,7 @@ def check_pairs():
     described = stems("registry/models/*/*.yaml")
     written = {k: v for k, v in stems("baselines/models/*/*.cpp").items() if v.parent.name != "parts"}
     for name in described.keys() ^ written.keys():
-        if name in described and re.search(r"^decoder:", described[name].read_text(), re.M):
+        if name in described and re.search(r"^(decoder|encoder):", described[name].read_text(), re.M):
             continue  # the file is the whole model
         complain((described.get(name) or written.get(name)), "a model needs both registry/models/<domain>/<arch>.yaml and baselines/models/<domain>/<arch>.cpp")
 

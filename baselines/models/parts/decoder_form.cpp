@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A description is resolved first: what it takes from the configuration is put into it. Then it is
-// read like any configuration, so a misspelt key of it is an error with the nearest one.
 #include "baselines/models/parts/decoder_form.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
+#include "baselines/models/parts/description.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 
@@ -15,58 +13,10 @@ namespace fk::parts {
 
 namespace {
 
-constexpr std::string_view kFromConfig = "config.";
-
-Json value_at(const Config& config, const std::string& key) {
-  return config.has(key) ? config.json().at(key) : Json(nullptr);
-}
-
-bool holds(const Config& description, const Json& condition, const Config& config) {
-  if (!condition.at("if").is_string()) description.fail("`if` names a key of the configuration");
-  const std::string key = condition.at("if").get<std::string>();
-  const Json value = value_at(config, key);
-  if (condition.contains("is")) return value == condition.at("is");
-  if (value.is_number()) return value != 0;
-  return value.is_boolean() ? value.get<bool>() : !value.is_null();
-}
-
-// Keys of the configuration that a branch which is not taken names: they are known all the same.
-void note_keys(const Json& value, const Config& config) {
-  if (value.is_string()) {
-    const std::string text = value.get<std::string>();
-    config.has(text.starts_with(kFromConfig) ? text.substr(kFromConfig.size()) : text);
-  }
-  if (value.is_structured())
-    for (const auto& item : value) note_keys(item, config);
-}
-
-// `config.KEY` becomes the value of that key, {if: KEY, then: A, else: B} A where the key is true,
-// {if: KEY, is: VALUE, ...} where it has the value.
-Json resolve(const Config& description, const Json& value, const Config& config) {
-  if (value.is_string() && value.get<std::string>().starts_with(kFromConfig))
-    return value_at(config, value.get<std::string>().substr(kFromConfig.size()));
-  if (value.is_array()) {
-    Json list = Json::array();
-    for (const auto& item : value) list.push_back(resolve(description, item, config));
-    return list;
-  }
-  if (!value.is_object()) return value;
-  if (value.contains("if")) {
-    note_keys(value, config);
-    const char* branch = holds(description, value, config) ? "then" : "else";
-    return value.contains(branch) ? resolve(description, value.at(branch), config) : Json(nullptr);
-  }
-  Json object = Json::object();
-  for (const auto& [key, item] : value.items()) object[key] = resolve(description, item, config);
-  return object;
-}
-
 class Reader {
  public:
   Reader(const Config& description, const Config& config)
-      : config_(config),
-        d_(Config(resolve(description, description.json(), config), description.where())
-               .watched()) {}
+      : config_(config), d_(resolved(description, config)) {}
 
   DecoderForm read() {
     read_sizes();
@@ -78,34 +28,15 @@ class Reader {
     read_mixture();
     read_scales();
     read_names();
-    const Config only = part("only");
-    for (const auto& [key, wanted] : only.json().items()) {
-      const Json value = value_at(config_, key);
-      if (!value.is_null() && value != wanted)
-        config_.fail_at(key, "only " + wanted.dump() + " is supported");
-    }
-    d_.ignore("only");
+    need_only(d_, config_);
     d_.refuse_unread(d_, {});
     return std::move(f_);
   }
 
  private:
-  // A part of the description, empty where it is absent.
-  Config part(const char* key) const {
-    return d_.has(key) ? d_.child(key) : Config(Json::object(), d_.where() + "." + key);
-  }
-
-  // The value of a size: a number, or the name of its key in the configuration. Of several names
-  // the first that is there counts.
+  Config part(const char* key) const { return part_of(d_, key); }
   int64_t size_in(const Config& sizes, const char* name, const char* usual, int64_t most) const {
-    if (sizes.has(name) && sizes.is_number(name))
-      return bounded(sizes, name, sizes.integer(name), most);
-    const std::vector<std::string> keys =
-        sizes.is_list(name) ? sizes.texts(name) : std::vector<std::string>{sizes.text(name, usual)};
-    std::string key;
-    for (const auto& each : keys | std::views::reverse)
-      if (config_.has(each) || key.empty()) key = each;
-    return bounded(config_, key, config_.integer(key), most);
+    return read_described(sizes, name, usual, config_, most);
   }
   int64_t size(const char* name, const char* usual, int64_t most) const {
     return size_in(part("sizes"), name, usual, most);
@@ -162,6 +93,13 @@ class Reader {
     f_.after_attention = norms.text("after_attention", "");
     f_.before_mlp = norms.text("before_mlp", "");
     f_.after_mlp = norms.text("after_mlp", "");
+    f_.embedding_norm = norms.text("embedding", "");
+    f_.first_layer_bare = norms.boolean("first_layer_bare", false);
+    f_.bidirectional = d_.boolean("bidirectional", false);
+    if (f_.bidirectional) {
+      f_.vectors = read_text_vectors(config_);
+      f_.base.tied = false;  // there is no head
+    }
     f_.parallel = d_.boolean("parallel", false);
     if (f_.parallel && f_.before_attention.empty())
       d_.fail("a parallel layer begins with a norm `before_attention`");
@@ -199,7 +137,8 @@ class Reader {
     DecoderConfig& b = f_.base;
     const std::string key = window.text("size");
     const bool is_on = window.boolean("when", true);
-    const int64_t size = config_.has(key) && is_on ? read_size(config_, key) : 0;
+    int64_t size = config_.has(key) && is_on ? read_size(config_, key) : 0;
+    if (window.boolean("both_sides", false) && size > 0) size = size / 2 + 1;
     const bool typed = window.boolean("layer_types", false);
     const int64_t every = window.integer("full_every", 0), from = window.integer("from_layer", 0);
     const int64_t before = window.integer("before_layer", b.layers);
@@ -426,14 +365,6 @@ class Reader {
       n.fail("a model has a rope, or a table of positions with a name");
   }
 
-  // One of a few words, of which the first is the default.
-  static std::string word(const Config& from, const char* key,
-                          const std::vector<std::string>& words) {
-    const std::string value = from.text(key, words.front());
-    if (!contains(words, value))
-      from.fail_at(key, "`" + excerpt(value) + "` is unknown", did_you_mean(value, words));
-    return value;
-  }
   static double positive(const Config& from, const char* key) {
     const double value = from.number(key);
     if (!(value > 0)) from.fail_at(key, "it is positive");
@@ -460,10 +391,11 @@ bool DecoderForm::is_plain() const {
   const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
                       logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
   const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
-  return names && scales && rotation && experts && !sinks && latent.kv_rank == 0 &&
-         norm == Norm::rms && !plus_one && after_attention.empty() && after_mlp.empty() &&
-         !parallel && (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias &&
-         !mlp_bias && gated && activation == "silu" && !transposed && qkv_rows == QkvRows::blocks;
+  return names && scales && rotation && experts && !bidirectional && embedding_norm.empty() &&
+         !sinks && latent.kv_rank == 0 && norm == Norm::rms && !plus_one &&
+         after_attention.empty() && after_mlp.empty() && !parallel &&
+         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias && gated &&
+         activation == "silu" && !transposed && qkv_rows == QkvRows::blocks;
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/text_vectors.hpp"
 
 namespace fk::parts {
 
@@ -20,6 +21,11 @@ struct DecoderForm {
   std::string before_attention, after_attention, before_mlp, after_mlp;
   // Attention and MLP see the same stream. Without before_mlp both see the same norm of it.
   bool parallel = false;
+  // Encoders: every token sees all others. There is no cache and no head.
+  bool bidirectional = false;
+  TextVectors vectors;
+  std::string embedding_norm;     // of the embeddings; empty: there is none
+  bool first_layer_bare = false;  // without before_attention
 
   // Attention. `head`: an RMS norm over every head; `full`: over all heads at once.
   // `head_after`: over every head, once it is rotated.
@@ -52,7 +58,8 @@ struct DecoderForm {
     int64_t shared_width = 0;                   // of an MLP that every token sees; 0: none
     bool shared_bias = false;
     // Names below a layer. In `up` and `down` a star is an expert's number; without it one tensor
-    // has all experts, perhaps under the bare name without ".weight". `correction` and `shared_gate` may be absent.
+    // has all experts, perhaps under the bare name without ".weight". `correction` and
+    // `shared_gate` may be absent.
     std::string gate, correction, down, shared_gate, shared_down;
     std::vector<std::string> up, shared_up;
     bool bare = false;

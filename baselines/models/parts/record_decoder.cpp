@@ -14,7 +14,10 @@ namespace {
 class Recording {
  public:
   Recording(Net& n, const std::string& phase, const DecoderForm& form)
-      : n_(n), f_(form), c_(form.base), step_(begin_batch(n, phase)) {}
+      : n_(n),
+        f_(form),
+        c_(form.base),
+        step_(form.bidirectional ? begin_texts(n) : begin_batch(n, phase)) {}
 
   void record() {
     begin();
@@ -23,6 +26,14 @@ class Recording {
   }
 
  private:
+  static DecoderStep begin_texts(Net& n) {
+    DecoderStep s;
+    s.tokens = n.axis("T");
+    s.requests = n.axis("B");
+    s.positions = n.input("positions", DType::i64, {s.tokens});
+    n.common({{"positions", s.positions}});
+    return s;
+  }
   bool rms() const { return f_.norm == DecoderForm::Norm::rms; }
 
   Value add(const std::string& at, Value a, Value b) {
@@ -104,6 +115,7 @@ class Recording {
                        {{"num_embeddings", c_.max_position},
                         {"embedding_dim", c_.hidden_size},
                         {"ids", step_.positions}}));
+    if (!f_.embedding_norm.empty()) stream_ = norm(f_.embedding_norm, stream_);
     if (!n_.divided()) return;
     // A rank has a share of it, which the first norm sums up.
     pending_ = stream_;
@@ -119,7 +131,8 @@ class Recording {
     const auto after = [&](const std::string& name, Value x) {
       return name.empty() ? x : norm(below(at, name), x);
     };
-    const Value x = normed(at, f_.before_attention);
+    const bool bare = f_.first_layer_bare && i == 0;
+    const Value x = normed(at, bare ? "" : f_.before_attention);
     if (f_.parallel) {
       const Value y = f_.before_mlp.empty() ? x : normed(at, f_.before_mlp);
       const Value attended = after(f_.after_attention, attention(attention_path, i, x));
@@ -139,7 +152,8 @@ class Recording {
     const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
                        (f_.qk_norm == DecoderForm::QkNorm::head &&
                         (!f_.plus_one || n_.limits().weights() == DType::f32));
-    return norms && f_.rotates(layer) && !f_.interleaved && f_.attention_cap == 0;
+    return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved &&
+           f_.attention_cap == 0;
   }
 
   Value attention(const std::string& at, int64_t layer, Value x) {
@@ -226,6 +240,29 @@ class Recording {
           {"q", q},
           {"k", k}});
     norm_heads(DecoderForm::QkNorm::head_after);
+    const Value mixed = f_.bidirectional ? over_texts(at, q, k, v) : over_cache(at, q, k, v);
+    const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
+    return share_of(below(at, "o_proj"),
+                    {{"weight", n_.find("self_attention", at, "o")},
+                     {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
+                     {"x", inner}});
+  }
+
+  Value over_texts(const std::string& at, Value q, Value k, Value v) {
+    const Value starts = n_.input("cu_seqlens", DType::i32, {step_.requests + 1});
+    const Expr longest = Expr::min(step_.tokens, n_.limits().max_context);
+    return n_("attention_varlen", at + ".attn",
+              {{"causal", false},
+               {"q", q},
+               {"k", k},
+               {"v", v},
+               {"cu_seqlens_q", starts},
+               {"cu_seqlens_k", starts},
+               {"max_query_len", longest},
+               {"max_key_len", longest}});
+  }
+
+  Value over_cache(const std::string& at, Value q, Value k, Value v) {
     const auto cache = [&](const char* name) {
       const Dims heads = n_.shape(k);
       return n_.state(below(at, name), n_.limits().cache_dtype,
@@ -234,17 +271,12 @@ class Recording {
     const Value k_cache = cache("k_cache"), v_cache = cache("v_cache");
     n_("kv_cache_append", at + ".kv_cache",
        {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}});
-    const Value mixed = n_("paged_attention", at + ".attn",
-                           {{"q", q},
-                            {"k_cache", k_cache},
-                            {"v_cache", v_cache},
-                            {"softcap", f_.attention_cap},
-                            {"sinks", weight_if(f_.sinks, "self_attention", at, "sinks")}});
-    const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
-    return share_of(below(at, "o_proj"),
-                    {{"weight", n_.find("self_attention", at, "o")},
-                     {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
-                     {"x", inner}});
+    return n_("paged_attention", at + ".attn",
+              {{"q", q},
+               {"k_cache", k_cache},
+               {"v_cache", v_cache},
+               {"softcap", f_.attention_cap},
+               {"sinks", weight_if(f_.sinks, "self_attention", at, "sinks")}});
   }
 
   // A product of which every rank has a share, summed up.
@@ -353,6 +385,7 @@ class Recording {
     // Over all rows, though few are needed: the last hidden state is something to compare.
     const Value x = normed("", c_.names.norm);
     n_.tap("hidden." + std::to_string(c_.layers), {x});
+    if (f_.bidirectional) return output_vectors(n_, x, f_.vectors);
     const std::string& at = c_.names.head;
     Value logits = wanted_logits(n_, step_, x, c_);
     if (f_.logit_scale != 1) logits = scaled(at, {}, logits, f_.logit_scale);

@@ -41,6 +41,25 @@ class TableDecoder final : public Model {
   const DecoderForm form_;
 };
 
+// An encoder of the parts that decoders have.
+class TableBidirectional final : public Model {
+ public:
+  explicit TableBidirectional(DecoderForm form) : form_(std::move(form)) {}
+
+  std::vector<std::string> phases() const override { return {"encode"}; }
+  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
+  void drive(Session& session) const override { encode(session, encode_options(form_.vectors)); }
+  int64_t axis_limit(const std::string& phase, const std::string& axis,
+                     const Limits& limits) const override {
+    return encoder_axis_limit(phase, axis, limits);
+  }
+  int64_t vocab_size() const override { return form_.base.vocab_size; }
+  int64_t max_positions() const override { return form_.base.max_position; }
+
+ private:
+  const DecoderForm form_;
+};
+
 // Mixtral's form: whole layers with experts.
 class TableMixture final : public DenseDecoder {
  public:
@@ -68,6 +87,7 @@ class TableMixture final : public DenseDecoder {
 
 std::unique_ptr<Model> make_table_decoder(const Config& description, const Config& config) {
   DecoderForm form = read_decoder_form(description, config);
+  if (form.bidirectional) return std::make_unique<TableBidirectional>(std::move(form));
   if (form.is_plain() && form.mixture.experts > 0)
     return std::make_unique<TableMixture>(std::move(form));
   if (form.is_plain()) return std::make_unique<DenseDecoder>(std::move(form.base));
