@@ -92,7 +92,7 @@ def check_pairs():
     described = stems("registry/models/*/*.yaml")
     written = {k: v for k, v in stems("baselines/models/*/*.cpp").items() if v.parent.name != "parts"}
     for name in described.keys() ^ written.keys():
-        if name in described and re.search(r"^decoder:", described[name].read_text(), re.M):
+        if name in described and re.search(r"^(decoder|encoder):", described[name].read_text(), re.M):
             continue  # the file is the whole model
         complain((described.get(name) or written.get(name)), "a model needs both registry/models/<domain>/<arch>.yaml and baselines/models/<domain>/<arch>.cpp")
 
@@ -134,7 +134,8 @@ folders = {}
 for f in files:
     folders.setdefault(f.parent, []).append(f)
 for folder, content in folders.items():
-    if len(content) > 50:
+    # Descriptions of models are one list of names, which other libraries make long.
+    if len(content) > 50 and not folder.is_relative_to(root / "registry" / "models"):
         complain(folder, f"{len(content)} files, at most 50")
 check_pairs()
 check_scripts(files)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 
 #include "core/base/error.hpp"
 #include "core/tensor/tensor.hpp"
@@ -24,8 +25,10 @@ class Encoder {
         batch_max_(program.limit("B")),
         ids_(at<int64_t>("ids")),
         positions_(at<int64_t>("positions")),
-        types_(at<int64_t>("types")),
-        starts_(at<int32_t>("cu_seqlens")) {}
+        types_(static_cast<int64_t*>(program.input("types"))),
+        starts_(at<int32_t>("cu_seqlens")),
+        first_rows_(static_cast<int32_t*>(program.input("first_rows"))),
+        one_each_(static_cast<int32_t*>(program.input("one_each"))) {}
 
   void run() {
     Request request;
@@ -74,7 +77,8 @@ class Encoder {
       const bool pad = token == setup_.options.pad_token;
       ids_[tokens_] = token;
       positions_[tokens_] = pad ? setup_.options.pad_token : position++;
-      types_[tokens_++] = 0;
+      if (types_ != nullptr) types_[tokens_] = 0;
+      ++tokens_;
     }
   }
 
@@ -88,6 +92,8 @@ class Encoder {
       append(request);
     }
     starts_[count] = static_cast<int32_t>(tokens_);
+    if (first_rows_ != nullptr) std::copy_n(starts_, count, first_rows_);
+    if (one_each_ != nullptr) std::iota(one_each_, one_each_ + count + 1, 0);
     program_.bind(program_.axis("T"), tokens_);
     program_.bind(program_.axis("B"), count);
     program_.run();
@@ -95,8 +101,12 @@ class Encoder {
     for (int64_t b = 0; b < count; ++b) {
       const Request& request = waiting_.front();
       const auto length = static_cast<int64_t>(request.tokens.size());
-      exchange_.tensor(request.id, setup_.options.output, {length, width},
-                       values_.data() + starts_[b] * width);
+      const EncodeOptions& options = setup_.options;
+      if (options.of_texts)
+        exchange_.tensor(request.id, options.output, {width}, values_.data() + b * width);
+      else
+        exchange_.tensor(request.id, options.output, {length, width},
+                         values_.data() + starts_[b] * width);
       waiting_.pop_front();
     }
     exchange_.progress("encode " + std::to_string(tokens_) + " tokens");
@@ -118,7 +128,7 @@ class Encoder {
   EncodeSetup setup_;
   int64_t tokens_max_, batch_max_;
   int64_t *ids_, *positions_, *types_;
-  int32_t* starts_;
+  int32_t *starts_, *first_rows_, *one_each_;
   std::deque<Request> waiting_;
   int64_t tokens_ = 0;  // of the next batch
   std::vector<std::byte> raw_;

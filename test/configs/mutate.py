@@ -13,13 +13,10 @@ Bases are the configurations of test/golden, and those of registry/configs in th
 transformers does not have (LLaDA, EAGLE-3) are left out. `mutate.py --venv FOLDER` makes FOLDER with both pinned versions and
 prints how to start each. The files requirements.txt and transformers-*.txt pin them.
 """
-import argparse, copy, itertools, json, math, os, pathlib, random, subprocess, sys, tempfile, time, zlib
+import argparse, copy, itertools, json, os, pathlib, random, subprocess, sys, tempfile, time, zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 HOME = HERE.parents[1]
-FILES = {"LlamaForCausalLM": "llm/llama", "MistralForCausalLM": "llm/mistral_swa", "MixtralForCausalLM": "llm/mixtral", "Qwen3ForCausalLM": "llm/qwen3",
-         "DeepseekV3ForCausalLM": "llm/deepseek_v3", "GptOssForCausalLM": "llm/gpt_oss", "Mamba2ForCausalLM": "llm/mamba2", "BertModel": "retrieval/colbertv2",
-         "XLMRobertaModel": "retrieval/bge_m3", "ConvNextV2ForImageClassification": "vision/convnextv2", "WhisperForConditionalGeneration": "audio/whisper"}
 ELSEWHERE = {"architectures", "model_type", "quantization_config", "transformers_version", "dtype", "torch_dtype"}  # keys of other tests
 MOST_PARAMETERS = 3_000_000
 WORDS = ["gelu", "relu", "silu", "gelu_new", "default", "linear", "yarn", "llama3", "dynamic", "sliding_attention", "nonsense"]
@@ -30,7 +27,7 @@ ROPES = [  # beside what a file has
 
 
 def make_venv(folder):
-    """A virtual environment with the newer version; the older one lies in a folder of its own, for PYTHONPATH."""
+    """With the newer version; the older one lies in a folder of its own, for PYTHONPATH."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--requirement"]
     subprocess.run([*pip, HERE / "requirements.txt"], check=True)
@@ -56,24 +53,29 @@ def merged(config, changes):
     return out
 
 
-def bases():
-    import yaml
+def models():
+    """By class of transformers: the tiny profile of a model, and the values of keys which a file leaves out."""
+    import transformers, yaml
 
-    tiny = {}
+    found = {}
     for file in HOME.glob("registry/models/*/*.yaml"):
         info = yaml.safe_load(file.read_text())
-        tiny |= {name: info["tiny"] for name in info["architectures"]}
+        defaults = info.get("defaults") or json.loads((HOME / "baselines/models" / info["domain"] / (info["arch"] + ".json")).read_text())
+        found |= {name: (info["tiny"], defaults) for name in info["architectures"] if hasattr(transformers, name)}
+    return found
+
+
+def bases(known):
     for file in sorted([*HOME.glob("test/golden/*/config.json"), *HOME.glob("registry/configs/*.json")]):
         config = json.loads(file.read_text())
         kind = config["architectures"][0].replace("HF_ColBERT", "BertModel")
-        if kind not in FILES:
+        if kind not in known:
             continue
         golden = file.name == "config.json"
-        config = config if golden else merged(config, tiny[kind])
-        if (config.get("pad_token_id") or 0) >= config.get("vocab_size", 1 << 30):
-            config["pad_token_id"] = 0
-        config.pop("dim", None)
-        config.pop("quantization_config", None)
+        config = config if golden else merged(config, known[kind][0])
+        config |= {"pad_token_id": 0} if (config.get("pad_token_id") or 0) >= config.get("vocab_size", 1 << 30) else {}
+        own = {"pooling", "normalize", "quantization_config"} | ({"dim"} if kind == "BertModel" else set())  # not keys of transformers, or of other tests
+        config = {key: value for key, value in config.items() if key not in own}
         config["architectures"] = [kind]
         yield (file.parent.name if golden else file.stem), kind, config
 
@@ -103,8 +105,7 @@ DELETED = object()
 
 
 def changed(config, path, value):
-    out = copy.deepcopy(config)
-    at = out
+    out = at = copy.deepcopy(config)
     for key in path[:-1]:
         at = at[key]
     if value is DELETED:
@@ -116,7 +117,7 @@ def changed(config, path, value):
     return out
 
 
-def mutations(config, kind):
+def mutations(config, defaults):
     """(what, configuration, whether it must be refused)"""
 
     def of(at, path):
@@ -135,7 +136,7 @@ def mutations(config, kind):
 
     yield "as it is", config, False
     yield from of(config, ())
-    for key, value in json.loads((HOME / "baselines/models" / (FILES[kind] + ".json")).read_text()).items():
+    for key, value in defaults.items():
         if key not in config:
             for other in [value, *other_values(key, value)]:
                 yield f"{key} = {json.dumps(other)} added", dict(copy.deepcopy(config), **{key: other}), False
@@ -194,7 +195,7 @@ def inputs_of(kind, model):
     ids = torch.randint(3, min(config.vocab_size, 128), (2, 24), generator=generator)
     if kind.startswith("Whisper"):
         return {"input_features": rand(2, config.num_mel_bins, 2 * config.max_source_positions), "decoder_input_ids": ids[:, :12]}
-    if kind in ("BertModel", "XLMRobertaModel"):
+    if kind.endswith("Model"):
         mask = torch.ones_like(ids)
         mask[1, 17:] = 0
         ids[1, 17:] = config.pad_token_id if config.pad_token_id is not None else 0
@@ -210,12 +211,11 @@ def write_case(folder, kind, config):
     with torch.no_grad():
         model = model_of(kind, config)
         given = inputs_of(kind, model)
-        more = {} if kind.startswith(("ConvNext", "BertModel", "XLM")) else {"use_cache": False}
+        more = {} if kind.startswith("ConvNext") or kind.endswith("Model") else {"use_cache": False}
         seen = model(**given, **more)
         name = "logits" if hasattr(seen, "logits") else "last_hidden_state"
         out = getattr(seen, name).float()
-        kept = out[given["attention_mask"] == 1] if "attention_mask" in given else out
-        if not torch.isfinite(kept).all():
+        if not torch.isfinite(out[given["attention_mask"] == 1] if "attention_mask" in given else out).all():
             raise ValueError("not finite")
         model.save_pretrained(folder, max_shard_size="1GB")
     tensors = {f"in.{key}": t for key, t in given.items()} | {f"out.{name}": out}
@@ -263,7 +263,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--host", type=pathlib.Path, default=HOME / "build" / "fk-host")
     parser.add_argument("--venv", type=pathlib.Path, help="make a virtual environment and end")
-    parser.add_argument("--only", default="", help="bases whose name begins with it")
+    parser.add_argument("--only", nargs="*", default=[""], help="bases whose names begin with one of these")
     parser.add_argument("--most", type=int, default=0, help="mutations to draw of each base; 0: all")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--verbose", action="store_true", help="print every mutation")
@@ -276,10 +276,10 @@ def main():
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     counts, began = {}, time.monotonic()
-    for name, kind, config in bases():
-        if not name.startswith(arguments.only):
+    for name, kind, config in bases(known := models()):
+        if not name.startswith(tuple(arguments.only)):
             continue
-        cases = list(mutations(config, kind))
+        cases = list(mutations(config, known[kind][1]))
         if 0 < arguments.most < len(cases):
             cases = cases[:1] + random.Random(arguments.seed).sample(cases[1:], arguments.most - 1)
         with tempfile.TemporaryDirectory() as root:
@@ -291,8 +291,8 @@ def main():
                 if arguments.verbose or end == "DISAGREES" or what == "as it is" and end != "agrees":
                     print(f"{end:10} {name}: {what}  {said}", flush=True)
         print(f"{name}: {len(cases)} mutations", flush=True)
-    total = ", ".join(f"{n} {end}" for end, n in sorted(counts.items()))
-    print(f"transformers {transformers.__version__}: {sum(counts.values())} mutations in {time.monotonic() - began:.0f} s: {total}")
+    total = ", ".join(f"{n} {end}" for end, n in sorted(counts.items())) + f" in {time.monotonic() - began:.0f} s"
+    print(f"transformers {transformers.__version__}: {sum(counts.values())} mutations: {total}")
     return counts.get("DISAGREES", 0) > 0
 
 

@@ -64,7 +64,7 @@ void begin_attention(Net& n, const DecoderConfig& config) {
 
 void look_up(Net& n, DecoderStep& step, const DecoderConfig& config) {
   if (config.tied) {
-    n.rename({{config.names.head, config.names.embedding}});
+    n.rename({{config.names.head + ".weight", config.names.embedding + ".weight"}});
     // As a head too, a table of unit elements would give logits of the size sqrt(C).
     n.adapt([table = config.names.embedding + ".weight",
              gain = 1 / std::sqrt(static_cast<double>(config.hidden_size))](WeightSpec& spec) {

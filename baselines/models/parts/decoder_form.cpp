@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A description is resolved first: what it takes from the configuration is put into it. Then it is
-// read like any configuration, so a misspelt key of it is an error with the nearest one.
 #include "baselines/models/parts/decoder_form.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "baselines/models/parts/description.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 
@@ -14,58 +13,10 @@ namespace fk::parts {
 
 namespace {
 
-constexpr std::string_view kFromConfig = "config.";
-
-Json value_at(const Config& config, const std::string& key) {
-  return config.has(key) ? config.json().at(key) : Json(nullptr);
-}
-
-bool holds(const Config& description, const Json& condition, const Config& config) {
-  if (!condition.at("if").is_string()) description.fail("`if` names a key of the configuration");
-  const std::string key = condition.at("if").get<std::string>();
-  const Json value = value_at(config, key);
-  if (condition.contains("is")) return value == condition.at("is");
-  if (value.is_number()) return value != 0;
-  return value.is_boolean() ? value.get<bool>() : !value.is_null();
-}
-
-// Keys of the configuration that a branch which is not taken names: they are known all the same.
-void note_keys(const Json& value, const Config& config) {
-  if (value.is_string()) {
-    const std::string text = value.get<std::string>();
-    config.has(text.starts_with(kFromConfig) ? text.substr(kFromConfig.size()) : text);
-  }
-  if (value.is_structured())
-    for (const auto& item : value) note_keys(item, config);
-}
-
-// `config.KEY` becomes the value of that key, {if: KEY, then: A, else: B} A where the key is true,
-// {if: KEY, is: VALUE, ...} where it has the value.
-Json resolve(const Config& description, const Json& value, const Config& config) {
-  if (value.is_string() && value.get<std::string>().starts_with(kFromConfig))
-    return value_at(config, value.get<std::string>().substr(kFromConfig.size()));
-  if (value.is_array()) {
-    Json list = Json::array();
-    for (const auto& item : value) list.push_back(resolve(description, item, config));
-    return list;
-  }
-  if (!value.is_object()) return value;
-  if (value.contains("if")) {
-    note_keys(value, config);
-    const char* branch = holds(description, value, config) ? "then" : "else";
-    return value.contains(branch) ? resolve(description, value.at(branch), config) : Json(nullptr);
-  }
-  Json object = Json::object();
-  for (const auto& [key, item] : value.items()) object[key] = resolve(description, item, config);
-  return object;
-}
-
 class Reader {
  public:
   Reader(const Config& description, const Config& config)
-      : config_(config),
-        d_(Config(resolve(description, description.json(), config), description.where())
-               .watched()) {}
+      : config_(config), d_(resolved(description, config)) {}
 
   DecoderForm read() {
     read_sizes();
@@ -74,32 +25,21 @@ class Reader {
     read_windows();
     read_ropes();
     read_mlp();
+    read_mixture();
     read_scales();
     read_names();
-    const Config only = part("only");
-    for (const auto& [key, wanted] : only.json().items()) {
-      const Json value = value_at(config_, key);
-      if (!value.is_null() && value != wanted)
-        config_.fail_at(key, "only " + wanted.dump() + " is supported");
-    }
-    d_.ignore("only");
+    need_only(d_, config_);
     d_.refuse_unread(d_, {});
     return std::move(f_);
   }
 
  private:
-  // A part of the description, empty where it is absent.
-  Config part(const char* key) const {
-    return d_.has(key) ? d_.child(key) : Config(Json::object(), d_.where() + "." + key);
+  Config part(const char* key) const { return part_of(d_, key); }
+  int64_t size_in(const Config& sizes, const char* name, const char* usual, int64_t most) const {
+    return read_described(sizes, name, usual, config_, most);
   }
-
-  // The value of a size: a number, or the name of its key in the configuration.
   int64_t size(const char* name, const char* usual, int64_t most) const {
-    const Config sizes = part("sizes");
-    if (sizes.has(name) && sizes.is_number(name))
-      return bounded(sizes, name, sizes.integer(name), most);
-    const std::string key = sizes.text(name, usual);
-    return bounded(config_, key, config_.integer(key), most);
+    return size_in(part("sizes"), name, usual, most);
   }
   bool is_given(const char* name, const char* usual) const {
     const Config sizes = part("sizes");
@@ -153,21 +93,40 @@ class Reader {
     f_.after_attention = norms.text("after_attention", "");
     f_.before_mlp = norms.text("before_mlp", "");
     f_.after_mlp = norms.text("after_mlp", "");
+    f_.embedding_norm = norms.text("embedding", "");
+    f_.first_layer_bare = norms.boolean("first_layer_bare", false);
+    f_.bidirectional = d_.boolean("bidirectional", false);
+    if (f_.bidirectional) {
+      f_.vectors = read_text_vectors(config_);
+      f_.base.tied = false;  // there is no head
+    }
     f_.parallel = d_.boolean("parallel", false);
     if (f_.parallel && f_.before_attention.empty())
       d_.fail("a parallel layer begins with a norm `before_attention`");
   }
 
   void read_attention() {
-    const std::string qk = word(d_, "qk_norm", {"none", "head", "full"});
-    f_.qk_norm = qk == "head"   ? DecoderForm::QkNorm::head
-                 : qk == "full" ? DecoderForm::QkNorm::full
-                                : DecoderForm::QkNorm::none;
+    const std::string qk = word(d_, "qk_norm", {"none", "head", "head_after", "full"});
+    f_.qk_norm = qk == "head"         ? DecoderForm::QkNorm::head
+                 : qk == "head_after" ? DecoderForm::QkNorm::head_after
+                 : qk == "full"       ? DecoderForm::QkNorm::full
+                                      : DecoderForm::QkNorm::none;
     const Config bias = part("bias");
     f_.base.attention_bias = bias.boolean("qkv", false);
     f_.o_bias = bias.boolean("o", false);
     f_.mlp_bias = bias.boolean("mlp", false);
     f_.base.head_bias = bias.boolean("head", false);
+    f_.sinks = d_.boolean("sinks", false);
+    if (d_.boolean("latent", false)) {
+      DecoderForm::Latent& l = f_.latent;
+      l.q_rank = config_.has("q_lora_rank") ? read_size(config_, "q_lora_rank") : 0;
+      l.kv_rank = read_size(config_, "kv_lora_rank");
+      l.nope = read_count(config_, "qk_nope_head_dim");
+      l.rotary = f_.base.head_dim;
+      l.values = config_.has("v_head_dim") ? read_count(config_, "v_head_dim")
+                                           : f_.base.hidden_size / f_.base.heads;
+      need_number(config_, "qk_head_dim", static_cast<double>(l.nope + l.rotary));
+    }
     if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");
     if (f_.qk_norm == DecoderForm::QkNorm::head) f_.base.with.emplace_back("qk_norm");
   }
@@ -177,15 +136,17 @@ class Reader {
     if (!window.has("size")) return;
     DecoderConfig& b = f_.base;
     const std::string key = window.text("size");
-    int64_t size = config_.has(key) ? read_size(config_, key) : 0;
-    if (!window.boolean("when", true)) size = 0;
+    const bool is_on = window.boolean("when", true);
+    int64_t size = config_.has(key) && is_on ? read_size(config_, key) : 0;
+    if (window.boolean("both_sides", false) && size > 0) size = size / 2 + 1;
     const bool typed = window.boolean("layer_types", false);
     const int64_t every = window.integer("full_every", 0), from = window.integer("from_layer", 0);
+    const int64_t before = window.integer("before_layer", b.layers);
     // The full one is the last of so many, or the first.
     const int64_t shift = window.boolean("full_first", false) ? 0 : 1;
     if (typed && config_.has("layer_types")) return slide_layers(config_, size, b);
     for (int64_t i = 0; i < b.layers; ++i)
-      if (i >= from && (every == 0 || (i + shift) % every != 0))
+      if (i >= from && i < before && (every == 0 || (i + shift) % every != 0))
         b.windows[static_cast<size_t>(i)] = size;
   }
 
@@ -216,11 +177,28 @@ class Reader {
         f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
       }
       for (size_t i = 0; i < f_.rope_of.size(); ++i) f_.rope_of[i] = b.windows[i] > 0 ? 1 : 0;
+    } else if (rope.has("thetas")) {
+      read_thetas(rope.numbers("thetas"), read_rope(config_, b.head_dim, keys));
     } else {
       f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
     }
     b.rope = f_.ropes.front();
     stop_rotation(rope);
+  }
+
+  // A base for each layer; 0: it does not rotate.
+  void read_thetas(const std::vector<double>& thetas, Rope rope) {
+    if (thetas.size() != f_.rope_of.size())
+      config_.fail("there are " + std::to_string(thetas.size()) + " bases of rotation for " +
+                   std::to_string(f_.rope_of.size()) + " layers");
+    for (size_t i = 0; i < thetas.size(); ++i) {
+      if (thetas[i] < 0) config_.fail("a base of rotation is negative");
+      rope.theta = thetas[i];
+      const auto same = std::ranges::find(f_.ropes, rope.theta, &Rope::theta);
+      f_.rope_of[i] = thetas[i] == 0 ? -1 : same - f_.ropes.begin();
+      if (thetas[i] > 0 && same == f_.ropes.end()) f_.ropes.push_back(rope);
+    }
+    if (f_.ropes.empty()) f_.ropes.push_back(rope);
   }
 
   // Layers without rotation.
@@ -261,6 +239,78 @@ class Reader {
                    did_you_mean(name, known));
   }
 
+  void read_mixture() {
+    const Config moe = part("moe");
+    if (moe.keys().empty()) return;
+    DecoderForm::Mixture& m = f_.mixture;
+    m.experts = size_in(moe, "experts", "num_experts", kCountMax);
+    m.top_k = size_in(moe, "chosen", "num_experts_per_tok", kCountMax);
+    m.width = size_in(moe, "width", "moe_intermediate_size", kSizeMax);
+    m.sigmoid = word(moe, "score", {"softmax", "sigmoid"}) == "sigmoid";
+    m.renormalize = moe.boolean("renormalize", true);
+    m.groups = moe.has("groups") ? size_in(moe, "groups", "", kCountMax) : 1;
+    m.kept_groups = moe.has("kept_groups") ? size_in(moe, "kept_groups", "", kCountMax) : 1;
+    m.scale = moe.number("scale", 1);
+    if (m.experts % m.groups != 0 || m.kept_groups > m.groups ||
+        m.top_k > m.experts / m.groups * m.kept_groups)
+      config_.fail(std::to_string(m.top_k) + " of " + std::to_string(m.experts) +
+                   " experts cannot be chosen from " + std::to_string(m.kept_groups) + " of " +
+                   std::to_string(m.groups) + " groups");
+    m.gate = moe.text("gate", "mlp.gate");
+    m.correction = moe.text("correction", "");
+    m.up = moe.texts("up", {"mlp.experts.*.gate_proj", "mlp.experts.*.up_proj"});
+    m.down = moe.text("down", "mlp.experts.*.down_proj");
+    m.bare = moe.boolean("bare", false);
+    f_.further_layers = moe.integer("further_layers", 0);
+    read_shared(moe);
+    choose_layers(moe);
+    if (f_.activation != "silu") config_.fail("experts with another activation than silu");
+  }
+
+  void read_shared(const Config& moe) {
+    if (!moe.has("shared")) return;
+    const Config shared = moe.child("shared");
+    DecoderForm::Mixture& m = f_.mixture;
+    const int64_t times = shared.integer("times", 1);
+    const std::string key = shared.text("width", "");
+    const int64_t width = key.empty() ? m.width : config_.integer(key);
+    m.shared_width = width * times;
+    if (m.shared_width < 0 || m.shared_width > kSizeMax)
+      config_.fail("shared experts have a width of " + std::to_string(m.shared_width));
+    m.shared_bias = shared.boolean("bias", false);
+    m.shared_gate = shared.text("gate", "");
+    m.shared_up =
+        shared.texts("up", {"mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"});
+    m.shared_down = shared.text("down", "mlp.shared_experts.down_proj");
+  }
+
+  // Layers with a mixture: those that no rule makes dense.
+  void choose_layers(const Config& moe) {
+    const auto count = f_.base.layers;
+    const Config layers =
+        moe.has("layers") ? moe.child("layers") : Config(Json::object(), moe.where() + ".layers");
+    const int64_t every = layers.integer("every", 1), from = layers.integer("from", 0);
+    const int64_t last = layers.integer("last", -1);
+    const std::vector<int64_t> dense = layers.integers("dense", {});
+    const std::vector<std::string> types = layers.texts("types", {});
+    if (every < 1) moe.fail_at("layers", "`every` is positive");
+    if (!types.empty() && static_cast<int64_t>(types.size()) != count)
+      config_.fail("a list of " + std::to_string(types.size()) + " kinds of MLP for " +
+                   std::to_string(count) + " layers");
+    for (int64_t i = 0; i < count; ++i) {
+      bool sparse = (i + 1) % every == 0 && i >= from && (last < 0 || i <= last) &&
+                    !std::ranges::count(dense, i);
+      if (!types.empty()) {
+        const std::string& type = types[static_cast<size_t>(i)];
+        if (type != "sparse" && type != "dense")
+          config_.fail("`" + excerpt(type) + "` is not a kind of MLP",
+                       did_you_mean(type, {"sparse", "dense"}));
+        sparse = type == "sparse";
+      }
+      f_.mixture.layers.push_back(sparse);
+    }
+  }
+
   void read_scales() {
     const Config scale = part("scale"), cap = part("cap");
     const auto root = std::sqrt(static_cast<double>(f_.base.hidden_size));
@@ -271,8 +321,16 @@ class Reader {
     f_.residual_scale = scale.number("residual", 1);
     f_.logit_scale = scale.number("logits", 1);
     if (scale.has("logits_divisor")) f_.logit_scale = 1 / positive(scale, "logits_divisor");
-    f_.attention_scale =
-        scale.number("attention", 1 / std::sqrt(static_cast<double>(f_.base.head_dim)));
+    if (scale.has("residual_by_depth"))
+      f_.residual_scale =
+          scale.number("residual_by_depth") / std::sqrt(static_cast<double>(f_.base.layers));
+    if (scale.has("logits_width"))
+      f_.logit_scale = positive(scale, "logits_width") / static_cast<double>(f_.base.hidden_size);
+    const bool latent = f_.latent.kv_rank > 0;
+    const auto width =
+        static_cast<double>(latent ? f_.latent.nope + f_.latent.rotary : f_.base.head_dim);
+    const double usual = latent ? f_.base.rope.score_scale : 1;
+    f_.attention_scale = scale.number("attention", usual / std::sqrt(width));
     if (scale.has("attention_root"))
       f_.attention_scale = 1 / std::sqrt(positive(scale, "attention_root"));
     if (cap.has("attention")) f_.attention_cap = positive(cap, "attention");
@@ -294,7 +352,12 @@ class Reader {
     f_.up = n.texts("up", f_.gated ? std::vector<std::string>{"mlp.gate_proj", "mlp.up_proj"}
                                    : std::vector<std::string>{"mlp.up_proj"});
     f_.down = n.text("down", "mlp.down_proj");
-    f_.qkv_in_groups = word(n, "qkv_rows", {"blocks", "groups"}) == "groups";
+    const std::string rows = word(n, "qkv_rows", {"blocks", "groups", "quarters"});
+    f_.qkv_rows = rows == "groups"     ? DecoderForm::QkvRows::groups
+                  : rows == "quarters" ? DecoderForm::QkvRows::quarters
+                                       : DecoderForm::QkvRows::blocks;
+    if (rows == "quarters" && (f_.base.heads % 4 != 0 || f_.base.kv_heads != f_.base.heads))
+      config_.fail("four shards do not divide its heads");
     f_.transposed = n.boolean("transposed", false);
     f_.buffers = n.texts("buffers", {});
     if (f_.qkv.size() != 1 && f_.qkv.size() != 3) n.fail_at("qkv", "it has one name or three");
@@ -302,14 +365,6 @@ class Reader {
       n.fail("a model has a rope, or a table of positions with a name");
   }
 
-  // One of a few words, of which the first is the default.
-  static std::string word(const Config& from, const char* key,
-                          const std::vector<std::string>& words) {
-    const std::string value = from.text(key, words.front());
-    if (!contains(words, value))
-      from.fail_at(key, "`" + excerpt(value) + "` is unknown", did_you_mean(value, words));
-    return value;
-  }
   static double positive(const Config& from, const char* key) {
     const double value = from.number(key);
     if (!(value > 0)) from.fail_at(key, "it is positive");
@@ -330,13 +385,17 @@ bool DecoderForm::is_plain() const {
   const bool names = qkv == llama_qkv && up == llama_up && o == "self_attn.o_proj" &&
                      down == "mlp.down_proj" && before_attention == "input_layernorm" &&
                      before_mlp == "post_attention_layernorm";
+  const bool experts = mixture.experts == 0 || (mixture.is_simple() && mixture.renormalize &&
+                                                !std::ranges::count(mixture.layers, false));
   const double usual = 1 / std::sqrt(static_cast<double>(base.head_dim));
   const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
                       logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
   const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
-  return names && scales && rotation && norm == Norm::rms && !plus_one && after_attention.empty() &&
-         after_mlp.empty() && !parallel && qk_norm != QkNorm::full && !o_bias && !mlp_bias &&
-         gated && activation == "silu" && !transposed && !qkv_in_groups;
+  return names && scales && rotation && experts && !bidirectional && embedding_norm.empty() &&
+         !sinks && latent.kv_rank == 0 && norm == Norm::rms && !plus_one &&
+         after_attention.empty() && after_mlp.empty() && !parallel &&
+         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias && gated &&
+         activation == "silu" && !transposed && qkv_rows == QkvRows::blocks;
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {

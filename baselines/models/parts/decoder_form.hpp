@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/text_vectors.hpp"
 
 namespace fk::parts {
 
@@ -20,11 +21,23 @@ struct DecoderForm {
   std::string before_attention, after_attention, before_mlp, after_mlp;
   // Attention and MLP see the same stream. Without before_mlp both see the same norm of it.
   bool parallel = false;
+  // Encoders: every token sees all others. There is no cache and no head.
+  bool bidirectional = false;
+  TextVectors vectors;
+  std::string embedding_norm;     // of the embeddings; empty: there is none
+  bool first_layer_bare = false;  // without before_attention
 
   // Attention. `head`: an RMS norm over every head; `full`: over all heads at once.
-  enum class QkNorm { none, head, full };
+  // `head_after`: over every head, once it is rotated.
+  enum class QkNorm { none, head, head_after, full };
   QkNorm qk_norm = QkNorm::none;
   bool o_bias = false;
+  bool sinks = false;  // a score for each head that takes part in the softmax without a value
+  // Latent attention: the cache has latents. No key/value rank: the usual one.
+  struct Latent {
+    int64_t q_rank = 0, kv_rank = 0, nope = 0, rotary = 0, values = 0;
+  };
+  Latent latent;
   double attention_scale = 0, attention_cap = 0;
   bool interleaved = false;        // rope turns neighbours, not halves
   std::vector<Rope> ropes;         // different ones
@@ -35,25 +48,65 @@ struct DecoderForm {
   bool gated = true, mlp_bias = false;
   std::string activation = "silu";  // silu, gelu, gelu_tanh, relu, relu2
 
+  // A mixture of experts in place of the MLP of some layers.
+  struct Mixture {
+    int64_t experts = 0, top_k = 0, width = 0;  // no experts: no layer has one
+    std::vector<bool> layers;                   // which layers have it
+    bool sigmoid = false, renormalize = true;   // scores are a sigmoid, or a softmax
+    int64_t groups = 1, kept_groups = 1;        // of experts; some are kept for each token
+    double scale = 1;                           // of the chosen experts' weights
+    int64_t shared_width = 0;                   // of an MLP that every token sees; 0: none
+    bool shared_bias = false;
+    // Names below a layer. In `up` and `down` a star is an expert's number; without it one tensor
+    // has all experts, perhaps under the bare name without ".weight". `correction` and
+    // `shared_gate` may be absent.
+    std::string gate, correction, down, shared_gate, shared_down;
+    std::vector<std::string> up, shared_up;
+    bool bare = false;
+    // True if the softmax of the router and its experts are all of it.
+    bool is_simple() const {
+      return !sigmoid && correction.empty() && groups == 1 && scale == 1 && shared_width == 0;
+    }
+  };
+  Mixture mixture;
+  bool is_mixture(int64_t layer) const {
+    return mixture.experts > 0 && mixture.layers[static_cast<size_t>(layer)];
+  }
+
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1, logit_cap = 0;
 
   // Checkpoint names below a layer, without ".weight". The others are in base.names.
   std::string position, o, q_norm, k_norm, down;
   std::vector<std::string> qkv, up;  // one fused, or the parts (gated: gate, up)
-  // Rows of a fused qkv: `blocks` of q, k, v; `groups` of a key/value head with its queries before.
-  bool qkv_in_groups = false;
+  // Rows of a fused qkv: q, k, v; groups of a key/value head with its queries before; or the four
+  // shards of a training, each of which has a part of q, of v and of k.
+  enum class QkvRows { blocks, groups, quarters };
+  QkvRows qkv_rows = QkvRows::blocks;
   bool transposed = false;  // matrices of layers are [in, out]
-  std::vector<std::string>
-      buffers;  // tensors of a layer that old checkpoints have and nobody reads
+  // Tensors of a layer that old checkpoints have and nobody reads.
+  std::vector<std::string> buffers;
+  int64_t further_layers = 0;  // behind the others, unread: they predict further tokens
 
   bool rotates(int64_t layer) const { return rope_of[static_cast<size_t>(layer)] >= 0; }
   // The index of the rope of a layer that rotates.
   size_t rope_at(int64_t layer) const {
     return static_cast<size_t>(rope_of[static_cast<size_t>(layer)]);
   }
-  // True if each layer is one decoder_layer with Llama's checkpoint names.
+  // True if each layer is one decoder_layer with Llama's checkpoint names, or a moe_decoder_layer
+  // with any names of its experts.
   bool is_plain() const;
 };
+
+// The names of contracts, in the words of the form. One fused tensor has the name of each part.
+Net::Names names_of(const DecoderForm& form);
+// The names of a mixture's contracts below the path of its call.
+Net::Names names_of_mixture(const DecoderForm& form, const std::string& path);
+// Makes a weight of a contract the tensors that checkpoints of this form have in its place.
+void adapt_weight(const DecoderForm& form, WeightSpec& spec);
+
+// "self_attn" of "self_attn.o_proj"; of a name without a dot nothing.
+std::string parent_of(const std::string& name);
+std::string below(const std::string& path, const std::string& name);
 
 DecoderForm read_decoder_form(const Config& description, const Config& config);
 

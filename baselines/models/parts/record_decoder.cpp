@@ -9,74 +9,15 @@ namespace fk::parts {
 
 namespace {
 
-double plus_one(double x) { return x + 1; }
-
-// "self_attn" of "self_attn.o_proj"; of a name without a dot nothing.
-std::string parent_of(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
-
-std::string below(const std::string& path, const std::string& name) {
-  return path.empty() || name.empty() ? path + name : path + "." + name;
-}
-
-// The names of contracts, in the words of the form. One fused tensor has the name of each part.
-Net::Names names_of(const DecoderForm& f) {
-  const std::string attention = parent_of(f.o), mlp = parent_of(f.down);
-  Net::Names names;
-  const std::vector<std::string> qkv{"q_proj", "k_proj", "v_proj"}, up{"gate_proj", "up_proj"};
-  for (size_t i = 0; i < qkv.size(); ++i)
-    names.emplace_back(below(attention, qkv[i]), f.qkv[f.qkv.size() == 1 ? 0 : i]);
-  for (size_t i = 0; f.gated && i < up.size(); ++i)
-    names.emplace_back(below(mlp, up[i]), f.up[f.up.size() == 1 ? 0 : i]);
-  if (!f.gated) names.emplace_back(below(mlp, "fc1"), f.up[0]);
-  names.emplace_back(below(attention, "o_proj"), f.o);
-  names.emplace_back(below(attention, "q_norm"), f.q_norm);
-  names.emplace_back(below(attention, "k_norm"), f.k_norm);
-  for (const char* down : {"down_proj", "fc2"}) names.emplace_back(below(mlp, down), f.down);
-  std::erase_if(names, [](const auto& name) { return name.first == name.second; });
-  return names;
-}
-
-// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries.
-std::vector<PartView> group_views(const DecoderConfig& c, const WeightSpec& spec) {
-  const int64_t queries = c.heads / c.kv_heads;
-  const auto view = [&](int64_t start, int64_t length) {
-    PartView v{{c.kv_heads, queries + 2, c.head_dim}, 1, start, length, {0, 1, 2}};
-    if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(3);
-    return v;
-  };
-  return {view(0, queries), view(queries, 1), view(queries + 1, 1)};
-}
-
-// Makes a weight of a contract the tensors that checkpoints of this form have in its place.
-void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
-  if (!spec.parts.empty()) {
-    auto& parts = spec.parts[0];
-    const bool fused = parts.size() > 1 && std::ranges::count(parts, parts[0]) > 1;
-    if (fused && parts.size() == 3 && f.qkv_in_groups)
-      spec.views = group_views(f.base, spec);
-    else if (fused)
-      parts.resize(1);
-  }
-  if (f.transposed && spec.shape.size() == 2 && spec.name.starts_with(f.base.names.layers + "."))
-    spec.view = PartView{{spec.shape[1], spec.shape[0]}, 0, 0, spec.shape[1], {1, 0}};
-  // Gains are around one. 1 + weight has more digits than a weight of 16 bits.
-  if (f.plus_one && spec.mean == 1) spec.dtype = DType::f32, spec.mean = 0, spec.map = plus_one;
-  if (f.learned_positions && spec.name == f.position + ".weight") {
-    const int64_t rows = spec.shape[0], width = spec.shape[1], first = f.position_offset;
-    spec.stddev = 0.5;
-    if (first > 0) spec.view = PartView{{rows + first, width}, 0, first, rows, {0, 1}};
-  }
-}
-
 // One phase of a decoder while it is recorded. The residual stream is `stream_` plus, where there
 // is one, `pending_`: what the last block has added, on several ranks perhaps a share of it.
 class Recording {
  public:
   Recording(Net& n, const std::string& phase, const DecoderForm& form)
-      : n_(n), f_(form), c_(form.base), step_(begin_batch(n, phase)) {}
+      : n_(n),
+        f_(form),
+        c_(form.base),
+        step_(form.bidirectional ? begin_texts(n) : begin_batch(n, phase)) {}
 
   void record() {
     begin();
@@ -85,6 +26,14 @@ class Recording {
   }
 
  private:
+  static DecoderStep begin_texts(Net& n) {
+    DecoderStep s;
+    s.tokens = n.axis("T");
+    s.requests = n.axis("B");
+    s.positions = n.input("positions", DType::i64, {s.tokens});
+    n.common({{"positions", s.positions}});
+    return s;
+  }
   bool rms() const { return f_.norm == DecoderForm::Norm::rms; }
 
   Value add(const std::string& at, Value a, Value b) {
@@ -136,6 +85,7 @@ class Recording {
 
   void begin() {
     n_.rename(names_of(f_));
+    if (f_.mixture.experts > 0) n_.rename(names_of_mixture(f_, parent_of(f_.down)));
     n_.adapt([this](WeightSpec& spec) { adapt_weight(f_, spec); });
     n_.common({{"hidden_size", c_.hidden_size},
                {"num_heads", c_.heads},
@@ -143,6 +93,9 @@ class Recording {
                {"head_dim", c_.head_dim},
                {"intermediate_size", c_.intermediate_size},
                {"scale", f_.attention_scale},
+               {"max_tokens_per_rank", decoder_axis_limit(step_.decode ? "decode" : "prefill",
+                                                          step_.decode ? "B" : "T", n_.limits()) /
+                                           n_.parallel().ep},
                {"eps", c_.eps}});
     for (size_t i = 0; i < f_.ropes.size(); ++i) {
       const int64_t positions = table_positions(c_, n_.limits());
@@ -162,6 +115,7 @@ class Recording {
                        {{"num_embeddings", c_.max_position},
                         {"embedding_dim", c_.hidden_size},
                         {"ids", step_.positions}}));
+    if (!f_.embedding_norm.empty()) stream_ = norm(f_.embedding_norm, stream_);
     if (!n_.divided()) return;
     // A rank has a share of it, which the first norm sums up.
     pending_ = stream_;
@@ -177,7 +131,8 @@ class Recording {
     const auto after = [&](const std::string& name, Value x) {
       return name.empty() ? x : norm(below(at, name), x);
     };
-    const Value x = normed(at, f_.before_attention);
+    const bool bare = f_.first_layer_bare && i == 0;
+    const Value x = normed(at, bare ? "" : f_.before_attention);
     if (f_.parallel) {
       const Value y = f_.before_mlp.empty() ? x : normed(at, f_.before_mlp);
       const Value attended = after(f_.after_attention, attention(attention_path, i, x));
@@ -197,16 +152,34 @@ class Recording {
     const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
                        (f_.qk_norm == DecoderForm::QkNorm::head &&
                         (!f_.plus_one || n_.limits().weights() == DType::f32));
-    return norms && f_.rotates(layer) && !f_.interleaved && f_.attention_cap == 0;
+    return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved &&
+           f_.attention_cap == 0;
   }
 
   Value attention(const std::string& at, int64_t layer, Value x) {
     n_.common({{"window", c_.windows[static_cast<size_t>(layer)]}});
+    if (f_.latent.kv_rank > 0) return latent_attention(at, layer, x);
     if (!is_self_attention(layer)) return attention_in_parts(at, layer, x);
     std::vector<std::string> with = c_.with;
+    if (f_.sinks) with.emplace_back("sinks");
     if (f_.o_bias) with.emplace_back("o_bias");
     return n_("self_attention", at, {{"x", x}, {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
               with);
+  }
+
+  Value latent_attention(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Latent& l = f_.latent;
+    return n_("mla_self_attention", at,
+              {{"q_lora_rank", l.q_rank},
+               {"kv_lora_rank", l.kv_rank},
+               {"qk_nope_head_dim", l.nope},
+               {"qk_rope_head_dim", l.rotary},
+               {"v_head_dim", l.values},
+               {"interleaved", f_.interleaved},
+               {"eps", 1e-6},  // of the norms of latents: the library's own, whatever a file says
+               {"x", x},
+               {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
+              std::vector<std::string>(l.q_rank > 0 ? 1 : 0, "q_a_norm"));
   }
 
   // A weight of this rank, or nothing.
@@ -251,18 +224,45 @@ class Recording {
                         ? project_apart(layer_path(c_, layer), x)
                         : project(at, x);
     const Value q = h.q, k = h.k, v = h.v;
-    if (f_.qk_norm == DecoderForm::QkNorm::head)
+    const auto norm_heads = [&](DecoderForm::QkNorm when) {
+      if (f_.qk_norm != when) return;
       n_("qk_rms_norm", at + ".qk_norm",
          {{"q_weight", n_.find("self_attention", at, "q_norm")},
           {"k_weight", n_.find("self_attention", at, "k_norm")},
           {"q", q},
           {"k", k}});
+    };
+    norm_heads(DecoderForm::QkNorm::head);
     if (f_.rotates(layer))
       n_("rotary_embedding", at + ".rotary_emb",
          {{"interleaved", f_.interleaved},
           {"cos_sin_cache", tables_[f_.rope_at(layer)]},
           {"q", q},
           {"k", k}});
+    norm_heads(DecoderForm::QkNorm::head_after);
+    const Value mixed = f_.bidirectional ? over_texts(at, q, k, v) : over_cache(at, q, k, v);
+    const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
+    return share_of(below(at, "o_proj"),
+                    {{"weight", n_.find("self_attention", at, "o")},
+                     {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
+                     {"x", inner}});
+  }
+
+  Value over_texts(const std::string& at, Value q, Value k, Value v) {
+    const Value starts = n_.input("cu_seqlens", DType::i32, {step_.requests + 1});
+    const Expr longest = Expr::min(step_.tokens, n_.limits().max_context);
+    return n_("attention_varlen", at + ".attn",
+              {{"causal", false},
+               {"q", q},
+               {"k", k},
+               {"v", v},
+               {"cu_seqlens_q", starts},
+               {"cu_seqlens_k", starts},
+               {"max_query_len", longest},
+               {"max_key_len", longest}});
+  }
+
+  Value over_cache(const std::string& at, Value q, Value k, Value v) {
     const auto cache = [&](const char* name) {
       const Dims heads = n_.shape(k);
       return n_.state(below(at, name), n_.limits().cache_dtype,
@@ -271,14 +271,12 @@ class Recording {
     const Value k_cache = cache("k_cache"), v_cache = cache("v_cache");
     n_("kv_cache_append", at + ".kv_cache",
        {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}});
-    const Value mixed =
-        n_("paged_attention", at + ".attn",
-           {{"q", q}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"softcap", f_.attention_cap}});
-    const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
-    return share_of(below(at, "o_proj"),
-                    {{"weight", n_.find("self_attention", at, "o")},
-                     {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
-                     {"x", inner}});
+    return n_("paged_attention", at + ".attn",
+              {{"q", q},
+               {"k_cache", k_cache},
+               {"v_cache", v_cache},
+               {"softcap", f_.attention_cap},
+               {"sinks", weight_if(f_.sinks, "self_attention", at, "sinks")}});
   }
 
   // A product of which every rank has a share, summed up.
@@ -291,8 +289,7 @@ class Recording {
   // ---- the MLP ----
 
   // Biases of gate and up side by side, this rank's part.
-  Value gate_up_bias(const std::string& at, int64_t layer) {
-    const int64_t size = c_.intermediate_size;
+  Value gate_up_bias(const std::string& at, const std::vector<std::string>& names, int64_t size) {
     const Parallel& p = n_.parallel();
     WeightSpec spec;
     spec.name = below(at, "gate_up_proj.bias");
@@ -300,28 +297,36 @@ class Recording {
     spec.shape = {2 * size};
     spec.stddev = 0.1;
     spec.parts.emplace_back();
-    for (const auto& name : f_.up)
-      spec.parts[0].push_back(below(layer_path(c_, layer), name) + ".bias");
+    for (const auto& name : names) spec.parts[0].push_back(name + ".bias");
     const int64_t part = (size + p.tp - 1) / p.tp, first = p.rank * part;
     if (p.tp > 1) spec.cuts = {{0, {{first, part, size}, {size + first, part, 2 * size}}}};
     return n_.weight(std::move(spec));
   }
 
   Value mlp(const std::string& at, int64_t layer, Value x) {
+    if (f_.is_mixture(layer)) return mixture(at, layer, x);
+    return dense(at, x, c_.intermediate_size, f_.mlp_bias, f_.up, layer_path(c_, layer));
+  }
+
+  // An MLP with the names `up` of its first products below a layer.
+  Value dense(const std::string& at, Value x, int64_t size, bool biases,
+              const std::vector<std::string>& up, const std::string& layer) {
+    n_.common({{"intermediate_size", size}});
     const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
-    if (f_.gated && silu && !f_.mlp_bias) return n_("gated_mlp", at, {{"x", x}});
+    if (f_.gated && silu && !biases) return n_("gated_mlp", at, {{"x", x}});
     if (!f_.gated && (exact || f_.activation == "gelu_tanh")) {
       std::vector<std::string> with;
-      if (f_.mlp_bias) with = {"fc1_bias", "fc2_bias"};
+      if (biases) with = {"fc1_bias", "fc2_bias"};
       return n_("gelu_mlp", at, {{"x", x}, {"approximate", exact ? "none" : "tanh"}}, with);
     }
-    const Value bias = f_.gated && f_.mlp_bias ? gate_up_bias(at, layer)
-                                               : weight_if(f_.mlp_bias, "gelu_mlp", at, "fc1_bias");
+    const Value weight =
+        f_.gated ? n_.find("gated_mlp", at, "gate_up") : n_.find("gelu_mlp", at, "fc1");
+    std::vector<std::string> names;
+    for (const auto& name : up) names.push_back(below(layer, name));
+    const Value bias = f_.gated && biases ? gate_up_bias(at, names, size)
+                                          : weight_if(biases, "gelu_mlp", at, "fc1_bias");
     const Value wide = n_("linear", below(at, f_.gated ? "gate_up_proj" : "up_proj"),
-                          {{"weight", f_.gated ? n_.find("gated_mlp", at, "gate_up")
-                                               : n_.find("gelu_mlp", at, "fc1")},
-                           {"bias", bias},
-                           {"x", x}});
+                          {{"weight", weight}, {"bias", bias}, {"x", x}});
     const int64_t columns = n_.shape(wide)[1].value();
     Args args{{"size", f_.gated ? columns / 2 : columns}, {"x", wide}};
     if (!f_.gated || !silu) args.emplace_back("kind", f_.activation);
@@ -329,8 +334,49 @@ class Recording {
     const Value activated = n_(op, below(at, "act_fn"), args);
     return share_of(below(at, "down_proj"),
                     {{"weight", n_.find("gelu_mlp", at, "fc2")},
-                     {"bias", weight_if(f_.mlp_bias, "gelu_mlp", at, "fc2_bias")},
+                     {"bias", weight_if(biases, "gelu_mlp", at, "fc2_bias")},
                      {"x", activated}});
+  }
+
+  // A mixture of experts, and its shared ones.
+  Value mixture(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Mixture& m = f_.mixture;
+    n_.common({{"intermediate_size", m.width},
+               {"num_experts", m.experts},
+               {"top_k", m.top_k},
+               {"renormalize", m.renormalize}});
+    if (m.is_simple()) return n_("moe_block", at, {{"x", x}});
+    const bool apart = m.shared_width > 0 && (m.shared_bias || !m.shared_gate.empty());
+    std::vector<std::string> with;
+    if (!m.correction.empty()) with.emplace_back("e_score_correction_bias");
+    if (m.shared_width > 0 && !apart) with.emplace_back("shared");
+    const Value routed = n_("deepseek_moe", at,
+                            {{"num_expert_group", m.groups},
+                             {"topk_group", m.kept_groups},
+                             {"scoring_func", m.sigmoid ? "sigmoid" : "softmax"},
+                             {"routed_scaling_factor", m.scale},
+                             {"shared_intermediate_size", apart ? 0 : m.shared_width},
+                             {"x", x}},
+                            with);
+    if (!apart) return routed;
+    return add(at, routed, m.shared_gate.empty() ? shared(at, layer, x) : gated_shared(at, x));
+  }
+
+  // A shared expert behind a gate is a mixture of one expert, whose weight is the gate's sigmoid.
+  Value gated_shared(const std::string& at, Value x) {
+    return n_("deepseek_moe", below(at, "shared"),
+              {{"intermediate_size", f_.mixture.shared_width},
+               {"num_experts", 1},
+               {"top_k", 1},
+               {"scoring_func", "sigmoid"},
+               {"renormalize", false},
+               {"x", x}});
+  }
+
+  Value shared(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Mixture& m = f_.mixture;
+    return dense(below(at, "shared_experts"), x, m.shared_width, m.shared_bias, m.shared_up,
+                 layer_path(c_, layer));
   }
 
   // ---- the head ----
@@ -339,6 +385,7 @@ class Recording {
     // Over all rows, though few are needed: the last hidden state is something to compare.
     const Value x = normed("", c_.names.norm);
     n_.tap("hidden." + std::to_string(c_.layers), {x});
+    if (f_.bidirectional) return output_vectors(n_, x, f_.vectors);
     const std::string& at = c_.names.head;
     Value logits = wanted_logits(n_, step_, x, c_);
     if (f_.logit_scale != 1) logits = scaled(at, {}, logits, f_.logit_scale);

@@ -24,13 +24,16 @@ class TableDecoder final : public Model {
   std::string refusal(const Parallel& parallel) const override {
     if (parallel.tp > 1 && form_.qk_norm == DecoderForm::QkNorm::full)
       return "a norm over all heads cannot be divided between ranks";
-    return decoder_refusal(form_.base, 0, parallel);
+    return decoder_refusal(form_.base, form_.mixture.experts, parallel);
   }
   std::vector<Unread> unread() const override {
     std::vector<Unread> list = unread_head(form_.base);
     for (int64_t i = 0; i < form_.base.layers; ++i)
       for (const auto& name : form_.buffers)
         list.push_back({layer_path(form_.base, i) + "." + name, "a mask", ""});
+    for (int64_t i = 0; i < form_.further_layers; ++i)
+      list.push_back(
+          {layer_path(form_.base, form_.base.layers + i) + ".", "next-token prediction", ""});
     return list;
   }
 
@@ -38,8 +41,55 @@ class TableDecoder final : public Model {
   const DecoderForm form_;
 };
 
+// An encoder of the parts that decoders have.
+class TableBidirectional final : public Model {
+ public:
+  explicit TableBidirectional(DecoderForm form) : form_(std::move(form)) {}
+
+  std::vector<std::string> phases() const override { return {"encode"}; }
+  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
+  void drive(Session& session) const override { encode(session, encode_options(form_.vectors)); }
+  int64_t axis_limit(const std::string& phase, const std::string& axis,
+                     const Limits& limits) const override {
+    return encoder_axis_limit(phase, axis, limits);
+  }
+  int64_t vocab_size() const override { return form_.base.vocab_size; }
+  int64_t max_positions() const override { return form_.base.max_position; }
+
+ private:
+  const DecoderForm form_;
+};
+
+// Mixtral's form: whole layers with experts.
+class TableMixture final : public DenseDecoder {
+ public:
+  explicit TableMixture(DecoderForm form) : DenseDecoder(form.base), form_(std::move(form)) {}
+
+  void forward(Net& n, const std::string& phase) const override {
+    n.rename(names_of_mixture(form_, "block_sparse_moe"));
+    n.adapt([this](WeightSpec& spec) { adapt_weight(form_, spec); });
+    DenseDecoder::forward(n, phase);
+  }
+
+ private:
+  int64_t experts() const override { return form_.mixture.experts; }
+  void layer(Net& n, const DecoderStep& step, int64_t number) const override {
+    const DecoderForm::Mixture& m = form_.mixture;
+    record_layer(n, "moe_decoder_layer", step, config(), number,
+                 {{"intermediate_size", m.width},
+                  {"num_experts", m.experts},
+                  {"top_k", m.top_k},
+                  {"renormalize", m.renormalize}});
+  }
+
+  const DecoderForm form_;
+};
+
 std::unique_ptr<Model> make_table_decoder(const Config& description, const Config& config) {
   DecoderForm form = read_decoder_form(description, config);
+  if (form.bidirectional) return std::make_unique<TableBidirectional>(std::move(form));
+  if (form.is_plain() && form.mixture.experts > 0)
+    return std::make_unique<TableMixture>(std::move(form));
   if (form.is_plain()) return std::make_unique<DenseDecoder>(std::move(form.base));
   return std::make_unique<TableDecoder>(std::move(form));
 }

@@ -17,6 +17,7 @@ LM = dict(vocab_size=97, hidden_size=40, intermediate_size=56, num_hidden_layers
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
 LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=2.0)
+LATENT = dict(q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 SLIDE, FULL = "sliding_attention", "full_attention"
 
 
@@ -68,6 +69,41 @@ CASES = {
     "olmo": ("Olmo", lm()),
     "jais2": ("Jais2", lm()),
     "mistral": ("Mistral", lm(head_dim=16, sliding_window=8)),
+    "qwen2_moe": ("Qwen2Moe", lm( num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40, decoder_sparse_step=1,
+                                 mlp_only_layers=[1], norm_topk_prob=False, use_sliding_window=True, sliding_window=8, max_window_layers=2)),
+    "qwen3_moe": ("Qwen3Moe", lm(num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24, decoder_sparse_step=1, norm_topk_prob=True)),
+    "olmoe": ("Olmoe", lm(num_hidden_layers=2, intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=False)),
+    "flex_olmo": ("FlexOlmo", lm(num_hidden_layers=2, intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True)),
+    "granitemoe": ("GraniteMoe", lm(num_hidden_layers=2, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2)),
+    "granitemoeshared": ("GraniteMoeShared", lm(num_hidden_layers=2, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=24, embedding_multiplier=6.0, residual_multiplier=0.4,
+                                                logits_scaling=4.0, attention_multiplier=0.2, tie_word_embeddings=True)),
+    "dots1": ("Dots1", lm(num_hidden_layers=2, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=24, first_k_dense_replace=1, n_group=2, topk_group=1,
+                          norm_topk_prob=True, routed_scaling_factor=1.5, sliding_window=8, max_window_layers=1)),
+    "glm4_moe": ("Glm4Moe", lm(num_hidden_layers=2, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1, n_group=3, topk_group=2,
+                               norm_topk_prob=True, routed_scaling_factor=1.5, use_qk_norm=True, attention_bias=True)),
+    "solar_open": ("SolarOpen", lm(num_hidden_layers=2, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, n_group=1, topk_group=1, norm_topk_prob=True,
+                                   routed_scaling_factor=1.5)),
+    "ernie4_5_moe": ("Ernie4_5_Moe", lm(moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_intermediate_size=24, moe_layer_start_index=1, moe_layer_end_index=2,
+                                        moe_layer_interval=2, use_bias=True)),
+    "hunyuan_v1_moe": ("HunYuanMoEV1", lm(num_hidden_layers=2, intermediate_size=24, head_dim=16, num_experts=6, moe_topk=2)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1", lm(head_dim=16)),
+    "minimax_m2": ("MiniMaxM2", lm(num_hidden_layers=2, intermediate_size=24, head_dim=16, num_local_experts=6, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "hy_v3": ("HYV3", lm(num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=24, router_scaling_factor=1.5)),
+    "deepseek_v2": ("DeepseekV2", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=24,
+                                     first_k_dense_replace=1, topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=1.5, **LATENT,
+                                     rope_parameters=YARN | dict(mscale=0.7, mscale_all_dim=0.6))),
+    "deepseek_v2_plain": ("DeepseekV2", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24,
+                                           **LATENT | dict(q_lora_rank=None))),
+    "glm4_moe_lite": ("Glm4MoeLite", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, **LATENT)),
+    "youtu": ("Youtu", lm(num_key_value_heads=4, rope_interleave=False, **LATENT)),
+    "minicpm3": ("MiniCPM3", lm(num_key_value_heads=4, scale_emb=6.0, dim_model_base=20, **LATENT)),
+    "hyperclovax": ("HyperCLOVAX", lm(head_dim=10, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=0.25, attention_multiplier=0.2)),
+    "granite_swa": ("GraniteSWA", lm(num_hidden_layers=4, sliding_window=8, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2,
+                                     layer_rope_theta=[10000.0, 0, 500.0, 10000.0])),
+    "granitemoe_swa": ("GraniteMoeSWA", lm(intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=24, sliding_window=8, embedding_multiplier=6.0,
+                                           residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2, layer_types=[SLIDE, FULL, SLIDE])),
+    "exaone_moe": ("ExaoneMoe", lm(head_dim=16, num_hidden_layers=3, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, sliding_window=8, layer_types=[SLIDE, FULL, SLIDE])),
+    "codegen": ("CodeGen", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=3, n_head=4, rotary_dim=6, bos_token_id=1, eos_token_id=2)),
     "llama_bias": ("Llama", lm(head_dim=12, attention_bias=True, mlp_bias=True, rope_parameters=LINEAR)),
 }
 
@@ -85,9 +121,13 @@ def fill(model, seed):
         elif any(word in name for word in ("embed", "wte", "wpe")):
             value = noise * (0.4 / weight.shape[1] ** 0.5 if model.config.tie_word_embeddings else 1.0)
         else:
-            fan_in = weight.shape[0] if type(model.get_submodule(name.rsplit(".", 1)[0])).__name__ == "Conv1D" else weight[0].numel()
+            # Experts are one tensor.
+            fan_in = weight.shape[-1] if weight.dim() == 3 else weight.shape[0] if type(model.get_submodule(name.rsplit(".", 1)[0])).__name__ == "Conv1D" else weight[0].numel()
             value = noise * 1.5 / fan_in**0.5
         weight.copy_(value.bfloat16())
+    for name, bias in model.named_buffers():
+        if name.endswith("correction_bias"):
+            bias.copy_((0.1 * torch.randn(bias.shape, generator=random)).bfloat16())
 
 
 @torch.no_grad()

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What encoders of texts give: a vector of each token, or one of each text.
+#pragma once
+#include "core/exec/model.hpp"
+
+namespace fk::parts {
+
+struct TextVectors {
+  enum class Pooling { none, cls, mean };  // the first token's vector, or the mean
+  Pooling pooling = Pooling::none;
+  bool normalize = false;
+};
+// `pooling` and `normalize` of a configuration, which are keys of this program.
+TextVectors read_text_vectors(const Config& config);
+// Outputs last_hidden_state [T,C] and, pooled, embedding [B,C].
+void output_vectors(Net& n, Value x, const TextVectors& vectors);
+EncodeOptions encode_options(const TextVectors& vectors);
+
+int64_t encoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
+
+}  // namespace fk::parts

