@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/exec/model.hpp"
@@ -36,6 +37,25 @@ std::map<std::string, fs::path> files(const char* sub, const char* extension) {
     }
   }
   return found;
+}
+
+// Descriptions that were read ahead, for a process which may open no more files.
+struct ReadAhead {
+  std::map<std::string, fs::path> files;
+  std::map<fs::path, std::string> texts;
+};
+std::optional<ReadAhead>& read_ahead() {
+  static std::optional<ReadAhead> all;
+  return all;
+}
+
+std::map<std::string, fs::path> model_files() {
+  return read_ahead() ? read_ahead()->files : files("models", ".yaml");
+}
+
+Yaml yaml_of(const fs::path& file) {
+  if (!read_ahead()) return Yaml::load(file);
+  return Yaml::parse(read_ahead()->texts.at(file), file.string());
 }
 
 std::vector<std::string> stems(const std::map<std::string, fs::path>& found) {
@@ -79,7 +99,7 @@ Json to_json(const Yaml& yaml) {
 }
 
 ModelInfo ModelInfo::load(const fs::path& file) {
-  const Yaml yaml = Yaml::load(file);
+  const Yaml yaml = yaml_of(file);
   std::vector<std::string> known{"arch",   "domain", "summary", "architectures", "configs",
                                  "source", "paper",  "tiny",    "correctness",   "parts"};
   const std::vector<std::string> forms = model_forms();
@@ -121,21 +141,27 @@ ModelInfo ModelInfo::load(const fs::path& file) {
   return info;
 }
 
+void read_model_infos_ahead() {
+  ReadAhead all{files("models", ".yaml"), {}};
+  for (const auto& [stem, path] : all.files) all.texts[path] = read_file(path);
+  read_ahead() = std::move(all);
+}
+
 std::vector<ModelInfo> load_model_infos() {
   std::vector<ModelInfo> infos;
-  for (const auto& [stem, path] : files("models", ".yaml")) infos.push_back(ModelInfo::load(path));
+  for (const auto& [stem, path] : model_files()) infos.push_back(ModelInfo::load(path));
   return infos;
 }
 
 std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
-  const auto found = files("models", ".yaml");
+  const auto found = model_files();
   const auto it = found.find(arch);
   if (it == found.end()) return std::nullopt;
   return ModelInfo::load(it->second);
 }
 
 ModelInfo find_model_info(const std::string& arch) {
-  const auto found = files("models", ".yaml");
+  const auto found = model_files();
   const auto it = found.find(arch);
   if (it == found.end())
     fail("registry/models", "there is no model `" + arch + "`", did_you_mean(arch, stems(found)));

@@ -36,6 +36,9 @@ struct ModelInfo {
   static ModelInfo load(const std::filesystem::path& file);
 };
 
+// Reads the files of all descriptions, and parses none. For a worker, before its sandbox closes the
+// registry. For one thread.
+void read_model_infos_ahead();
 // All descriptions in the registry folders, by arch. Error for a second description of an arch.
 std::vector<ModelInfo> load_model_infos();
 // Error with the nearest name.

@@ -22,6 +22,7 @@
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/exec/model_info.hpp"
 #include "core/exec/peaks.hpp"
 #include "core/exec/recorder.hpp"
 #include "core/exec/session.hpp"
@@ -239,6 +240,7 @@ class Server {
   // Opens everything that only this process's present user can certainly access.
   void take_user(const std::vector<std::string>& more) {
     catalog_.read_ahead();
+    read_model_infos_ahead();
     read_peaks();
     for (const auto& path : more)
       if (!everybody_reads(path))
