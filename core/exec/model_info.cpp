@@ -40,22 +40,22 @@ std::map<std::string, fs::path> files(const char* sub, const char* extension) {
 }
 
 // Descriptions that were read ahead, for a process which may open no more files.
-struct ReadAhead {
+struct KeptDescriptions {
   std::map<std::string, fs::path> files;
   std::map<fs::path, std::string> texts;
 };
-std::optional<ReadAhead>& read_ahead() {
-  static std::optional<ReadAhead> all;
+std::optional<KeptDescriptions>& kept_descriptions() {
+  static std::optional<KeptDescriptions> all;
   return all;
 }
 
 std::map<std::string, fs::path> model_files() {
-  return read_ahead() ? read_ahead()->files : files("models", ".yaml");
+  return kept_descriptions() ? kept_descriptions()->files : files("models", ".yaml");
 }
 
 Yaml yaml_of(const fs::path& file) {
-  if (!read_ahead()) return Yaml::load(file);
-  return Yaml::parse(read_ahead()->texts.at(file), file.string());
+  if (!kept_descriptions()) return Yaml::load(file);
+  return Yaml::parse(kept_descriptions()->texts.at(file), file.string());
 }
 
 std::vector<std::string> stems(const std::map<std::string, fs::path>& found) {
@@ -142,9 +142,9 @@ ModelInfo ModelInfo::load(const fs::path& file) {
 }
 
 void read_model_infos_ahead() {
-  ReadAhead all{files("models", ".yaml"), {}};
+  KeptDescriptions all{files("models", ".yaml"), {}};
   for (const auto& [stem, path] : all.files) all.texts[path] = read_file(path);
-  read_ahead() = std::move(all);
+  kept_descriptions() = std::move(all);
 }
 
 std::vector<ModelInfo> load_model_infos() {
