@@ -39,7 +39,8 @@ class Evaluate {
     for (size_t i = 0; i < plan_.jobs.size(); ++i) {
       const EvalJob& job = plan_.jobs[i];
       if (auto stored = folder_.find(job.key)) {
-        ends_[i] = {(*stored)["document"], "", (*stored)["seconds"].get<double>()};
+        ends_[i] = {(*stored)["document"], "", (*stored)["seconds"].get<double>(),
+                    (*stored)["date"].get<std::string>()};
         tell(job, "stored", 0);
       } else {
         waiting_.push_back(i);
@@ -61,6 +62,7 @@ class Evaluate {
       const EvalJob& job = plan_.jobs[i];
       if (job.submission != submission.name) continue;
       e.seconds += ends_[i].seconds;
+      e.date = std::max(e.date, ends_[i].date);
       if (!ends_[i].why.empty()) {
         e.missing.push_back({job.what, ends_[i].why});
         e.complete = false;
@@ -111,6 +113,7 @@ class Evaluate {
                                 {"what", job.what},
                                 {"like", job.like},
                                 {"seconds", end.seconds},
+                                {"date", end.date},
                                 {"document", end.document}});
         tell(job, end.why.empty() ? "done" : end.why, end.seconds);
         ends_[*i] = std::move(end);
@@ -159,7 +162,6 @@ class Evaluate {
     e.device = identity.device, e.driver = identity.driver;
     e.host = processor_name();
     e.host_build = own_build_id();
-    e.date = now_text();
   }
 
   const Plan& plan_;

@@ -206,7 +206,7 @@ void fields(Visitor& v, Evaluation& e) {
   v("driver", e.driver, "driver of the device");
   v("host", e.host, "the machine");
   v("host_build", e.host_build, "build id of fk-host");
-  v("date", e.date, "when the score was computed, UTC");
+  v("date", e.date, "end of the last job, UTC: equal results give an equal document");
   v("seconds", e.seconds, "time of all jobs, also those of earlier calls");
   v("complete", e.complete, "false: a job has no result, so there is no score");
   v("missing", e.missing, "jobs without a result");

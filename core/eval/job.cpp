@@ -95,8 +95,12 @@ JobEnd run_job(const EvalJob& job, const std::string& device, const fs::path& fi
   }
   JobEnd end;
   end.seconds = now_seconds() - start;
-  if (WIFSIGNALED(status) || !fs::exists(file, none)) {
+  end.date = now_text();
+  // A verb opens its file at once, and bad input (exit code 2) leaves no result in it.
+  const bool written = fs::exists(file, none) && fs::file_size(file, none) > 0;
+  if (WIFSIGNALED(status) || !written || WEXITSTATUS(status) == 2) {
     end.why = why_ended(status, log);
+    fs::remove(file, none);
     return end;
   }
   try {

@@ -28,6 +28,7 @@ struct JobEnd {
   Json document;    // null: there is none
   std::string why;  // why there is none; empty: there is one
   double seconds = 0;
+  std::string date;  // of its end, UTC
 };
 
 // Runs the job on a device. The document is written to `file`, the output to `log`. The process

@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Guesses where no job has run yet, in seconds.
-constexpr double kVerdictStart = 3, kCaseBeside = 1, kTinyModel = 15, kFullModel = 180;
+constexpr double kVerdictStart = 3, kCaseBeside = 1, kModelStart = 15;
+constexpr double kBytesPerSecond = 100e6;  // weights of a model, over the whole of its run
 
 // A hash of names and contents, so that the folder's place does not matter.
 std::string hash_of_files(const std::vector<fs::path>& roots,
@@ -102,7 +103,12 @@ class Planner {
         plan_.left_out.push_back({scenario.name, why});
         continue;
       }
-      PlannedModel out{file, scenario.name, scenario.arch, scenario.info.domain, {}};
+      PlannedModel out{file,
+                       scenario.name,
+                       scenario.arch,
+                       scenario.info.domain,
+                       {},
+                       weights_bytes(*model, catalog_, scenario.limits)};
       for (const auto& phase : model->phases())
         for (const auto& [op, calls] : op_use(*model, catalog_, phase, scenario.limits))
           if (!contains(out.ops, op)) out.ops.push_back(op);
@@ -199,7 +205,7 @@ class Planner {
     one.key.add("scenario", sha256_file(model.file));
     one.key.add("workloads", hash_of_files({model.file.parent_path()}, {"workloads"}));
     one.key.add("submission", submission.sha256());
-    one.estimate_s = asked.profile == "tiny" ? kTinyModel : kFullModel;
+    one.estimate_s = kModelStart + static_cast<double>(model.weights_bytes) / kBytesPerSecond;
     plan_.jobs.push_back(std::move(one));
   }
 

@@ -18,6 +18,7 @@ struct PlannedModel {
   std::filesystem::path file;
   std::string scenario, arch, family;
   std::vector<std::string> ops;  // at all levels
+  int64_t weights_bytes = 0;
 };
 
 struct Plan {

@@ -65,6 +65,8 @@ void check_ops(const Yaml& claimed, const SubmittedPlugin& plugin, const Catalog
       item.fail(
           "the plugin " + plugin.name + " has no op `" + excerpt(op) + "`",
           catalog.find(op) ? "it has " + join(plugin.ops, ", ") : did_you_mean(op, plugin.ops));
+    if (!catalog.find(op))
+      item.fail("this host has no op `" + excerpt(op) + "`", did_you_mean(op, catalog.ops()));
     ops.push_back(op);
   }
   for (const auto& op : plugin.ops)

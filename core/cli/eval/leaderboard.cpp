@@ -45,7 +45,7 @@ void fields(Visitor& v, RankedRow& r) {
   v("components", e.components, "the components of the score");
   v("fast_1", r.fast_1, "share of cases that are right and faster than the baseline");
   v("id", e.id, "id of the evaluation");
-  v("date", e.date, "when the score was computed, UTC");
+  v("date", e.date, "end of its last job, UTC");
   v("signed_by", r.signed_by, "the public key; `nobody`");
 }
 struct LeaderboardDocument {
@@ -101,7 +101,8 @@ std::string three_digits(double value) {
   return text;
 }
 
-void print_rows(const std::vector<RankedRow>& rows) {
+// `own` is the public key of this host.
+void print_rows(const std::vector<RankedRow>& rows, const std::string& own) {
   const bool colour = colour_wanted(stdout);
   for (size_t begin = 0; begin < rows.size();) {
     const Evaluation& first = rows[begin].of;
@@ -131,7 +132,10 @@ void print_rows(const std::vector<RankedRow>& rows) {
                  three_digits(e.score.value) + interval, three_digits(e.components.speed),
                  three_digits(e.components.correctness), three_digits(e.components.coverage),
                  three_digits(rows[i].fast_1), e.date, e.id,
-                 Cell(rows[i].signed_by == "nobody" ? "not signed" : "", Style::bad)});
+                 Cell(rows[i].signed_by == own        ? ""
+                      : rows[i].signed_by == "nobody" ? "not signed"
+                                                      : "signed by " + rows[i].signed_by,
+                      Style::bad)});
     }
     std::printf("%s", table.text(colour).c_str());
     begin = i;
@@ -168,7 +172,7 @@ int leaderboard(const LeaderboardArguments& a, bool as_json) {
   if (as_json)
     print_json(document(out), a.json);
   else
-    print_rows(out.rows);
+    print_rows(out.rows, out.signed_by);
   return kExitOk;
 }
 

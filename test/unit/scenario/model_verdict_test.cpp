@@ -80,6 +80,35 @@ TEST_CASE("model_verdict_a_few_roundings_to_eight_bits_are_no_error_of_float32")
   CHECK(baseline_limits(moved, kLimit, kCoarse, DType::bf16).best5 == 0);
 }
 
+TEST_CASE("an error as a multiple of its limit is above 1 where it is too large") {
+  const ErrorLimits limits{0.1, 0.4, 10, 0.01};
+  const auto quotient = [&](double rms, double worst1, double best5, int64_t rerouted) {
+    ErrorNumbers e;
+    e.rms = rms, e.worst1 = worst1, e.best5 = best5, e.rerouted = rerouted;
+    const double value = of_allowed(e, limits);
+    CHECK((value > 1) == !judge_errors(e, limits).empty());
+    return value;
+  };
+  CHECK(quotient(0, 0, 0, 0) == 0);
+  CHECK(quotient(0.05, 0.1, 0, 0) == Approx(0.5));
+  CHECK(quotient(0.1, 0.4, 0.01, 10) == Approx(1));
+  CHECK(quotient(0.3, 0.1, 0, 0) == Approx(3));
+  CHECK(quotient(0.1, 0.8, 0, 0) == Approx(2));
+  CHECK(quotient(0.1, 0.4, 0.05, 0) == Approx(5));
+  CHECK(quotient(0.1, 0.4, 0, 40) == Approx(4));
+  CHECK(std::isinf(quotient(std::nan(""), 0, 0, 0)));
+  ErrorNumbers missing;
+  missing.wrong = "a result is missing";
+  CHECK(std::isinf(of_allowed(missing, limits)));
+  // The better of the two answers without work counts: the mean, where all values are about 3.
+  Round round = round_with(0, 2);
+  for (auto& [position, logits] : round.requests[1].logits)
+    for (float& value : logits) value = value * 0.1F + 3;
+  const NullAnswer best = best_null_answer(round, limits, false);
+  CHECK(best.value == Approx(3).margin(0.2));
+  CHECK(best.of_allowed > 1);
+}
+
 TEST_CASE("answers that are all alike tell nothing") {
   const auto told = [](const Round& want, double noise = 0) {
     ErrorNumbers baseline;
