@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/judge/case_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -28,6 +30,13 @@ std::vector<double> waits_of(const RankGroup& runners, bool on_cpu) {
   for (int r = 0; (on_cpu || runners.size() > 1) && r < runners.size(); ++r)
     out.push_back(waited_for_core_s(runners.pid(r)));
   return out;
+}
+
+// True if two equal calls are wrong alike, apart from rounding.
+bool is_as_wrong(const SetFinding& a, const SetFinding& b) {
+  constexpr double kAlike = 0.01;
+  return a.ok == b.ok && a.wrong.count == b.wrong.count && a.wrong.first == b.wrong.first &&
+         (a.worst == b.worst || std::abs(a.worst - b.worst) <= kAlike * b.worst);
 }
 
 }  // namespace
@@ -158,7 +167,8 @@ void CaseRun::enter(const char* part) {
 // Makes one sample. Nothing when the client failed.
 std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int first,
                                                    const std::vector<int>& contents,
-                                                   std::vector<Look>& looks, Way way, int core) {
+                                                   std::vector<Look>& looks, Way way, int core,
+                                                   bool words) {
   room_.budget().need();
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
@@ -244,7 +254,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int 
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
   const int side = &client == &candidate_ ? kCandidateSide : side_of_baseline(client.plugin());
-  auto found = room_.ask(CaseLook{case_run_->id, sets, side});
+  auto found = room_.ask(CaseLook{case_run_->id, sets, side, words});
   looks.assign(contents.size(), {});
   for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
   for (auto& [at, finding] : found) {
@@ -314,6 +324,9 @@ bool CaseRun::accept(const std::vector<Look>& looks, bool timed) {
     if (look.ok || !row_.errors->pattern.empty()) continue;
     row_.errors->pattern = look.wrong.pattern.empty() ? look.text : look.wrong.pattern;
     if (row_.status == Status::wrong) row_.next = look.wrong.next;
+    row_.errors->name = look.wrong.name;
+    row_.errors->axes = look.wrong.axes;
+    row_.errors->figures = look.wrong.figures;
     row_.errors->field = look.field;
     row_.errors->limit = look.wrong.limit;
     row_.errors->wrong = look.wrong.count;
@@ -323,6 +336,40 @@ bool CaseRun::accept(const std::vector<Look>& looks, bool timed) {
     row_.errors->want = look.wrong.want;
   }
   return good;
+}
+
+void CaseRun::repeat_wrong_call(int set, const Look& wrong) {
+  constexpr int kRuns = 5;
+  int64_t least = wrong.wrong.count, most = least;
+  bool same = true;
+  for (int run = 1; run < kRuns; ++run) {
+    std::vector<Look> looks;
+    if (!take(candidate_, set, {wrong.content}, looks, Way::usual, -1, false)) {
+      row_.evidence = "when the wrong call was repeated: " + candidate_.why();
+      return;
+    }
+    const Look& again = looks.at(0);
+    if (!again.rule.empty()) return;
+    same = is_as_wrong(again, wrong);
+    least = std::min(least, again.ok ? 0 : again.wrong.count);
+    most = std::max(most, again.wrong.count);
+    if (!same) break;
+  }
+  if (same || !row_.errors) return;
+  ErrorFigures& errors = *row_.errors;
+  errors.name = "differs_from_run_to_run";
+  errors.figures = {{"wrong_least", static_cast<double>(least)},
+                    {"wrong_most", static_cast<double>(most)}};
+  const std::string before = errors.pattern;
+  errors.pattern =
+      "differs from run to run: " +
+      (least == most ? "equal calls have other wrong elements"
+                     : fmt::format("{} to {} wrong elements in equal calls", least, most));
+  const auto at = row_.why.find(before);
+  if (at != std::string::npos) row_.why.replace(at, before.size(), errors.pattern);
+  row_.next =
+      "Look for a missing barrier or atomic, for state that a call leaves to the next one, and for "
+      "reads of unwritten memory.";
 }
 
 // Calls on all contents that may be seen, twice; the second time in other sets, over other poison.
@@ -361,6 +408,8 @@ bool CaseRun::values() {
       const bool good = accept(looks, false);
       if (!good) {
         fill_families();
+        if (row_.status == Status::wrong)
+          repeat_wrong_call((first + static_cast<int>(looks.size()) - 1) % sets_, looks.back());
         return false;
       }
     }

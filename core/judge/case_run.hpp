@@ -57,10 +57,12 @@ class CaseRun {
   std::optional<CandidateClient::Call> take(CandidateClient& client, int first,
                                             const std::vector<int>& contents,
                                             std::vector<Look>& looks, Way way = Way::usual,
-                                            int core = -1);
+                                            int core = -1, bool words = true);
   int side_of_baseline(const std::string& plugin);
   void enter(const char* part);  // begins a part of `spent`, the record of time
   bool accept(const std::vector<Look>& looks, bool timed);
+  // After a wrong value: repeats the call, and says so where the wrong elements differ.
+  void repeat_wrong_call(int set, const Look& wrong);
   bool nothing_stray();  // false: the row names writes around tensors of any set
   void blame_stray(const std::string& text);
   // Contents that may be called in the sets from `first` on.
