@@ -8,10 +8,12 @@
 #include <cstring>
 #include <random>
 
+#include "core/base/clock.hpp"
 #include "core/base/parts.hpp"
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
 #include "core/cases/numerics/moved_blocks.hpp"
+#include "core/cases/patterns/pattern.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -22,6 +24,10 @@ namespace {
 // unexplained, or if a few tokens may have taken another expert. The latter is likely if a latent
 // takes another step of eight bits.
 constexpr size_t kProbesFirst = 3, kProbesMost = 12, kProbesCoarse = 40;
+// Time for questions about the cause of a wrong answer. A cause leaves at most a twentieth of the
+// wrong elements.
+constexpr double kCausesSeconds = 0.5;
+constexpr int64_t kFewLeft = 20;
 // Above this share of blocks that jump, the case decides nothing.
 constexpr double kOpenMost = 0.25;
 
@@ -202,15 +208,9 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
       out.undecided = undecided;
       if (!out.ok) continue;
       out.ok = false;
+      if (words) explain_wrong(*field, i, pair, j);
       out.field = name;
       out.wrong = j.wrong;
-      if (const std::string among = tied_in(*field, pair); !among.empty()) {
-        out.wrong.pattern = "another of equal values of " + among + " than the lowest index";
-        out.wrong.next =
-            "Ties go to the lowest index. Keep the first of equal values (> in place of >=), and "
-            "compare indices when you merge parts of a row.";
-        j.text.replace(0, std::min(j.text.size(), j.wrong.pattern.size()), out.wrong.pattern);
-      }
       if (pair.stride != 1) out.wrong.first = -1;
       out.text = name + ": " + j.text + of;
     }
@@ -247,32 +247,53 @@ std::vector<std::pair<int, const CaseField*>> Comparer::in_turn() const {
   return out;
 }
 
-// The input in which each wrongly chosen index has the same value as the right one; empty: none.
-std::string Comparer::tied_in(const CaseField& field, const Pair& pair) const {
-  if (is_float(field.dtype) || pair.stride != 1 || field.shape.empty() || field.entries != 1)
-    return "";
-  const int64_t rows = field.shape[0], width = rows ? pair.mine.numel() / rows : 0;
-  if (pair.mine.numel() != rows * width) return "";
-  const auto ties = [&](const Tensor& values, int64_t columns) {
-    for (int64_t i = 0; i < rows * width; ++i) {
-      const double mine = pair.mine.at(i), theirs = pair.theirs.at(i);
-      if (mine == theirs) continue;
-      if (std::min(mine, theirs) < 0 || std::max(mine, theirs) >= static_cast<double>(columns))
-        return false;
-      const int64_t row = i / width * columns;
-      if (values.at(row + static_cast<int64_t>(mine)) !=
-          values.at(row + static_cast<int64_t>(theirs)))
-        return false;
-    }
-    return true;
+void Comparer::explain_wrong(const CaseField& field, int64_t entry, const Pair& pair,
+                             Judgement& j) const {
+  const ErrorModel model = error_model(resolved_, field);
+  if (pair.mine.numel() > kQuickElements) return;  // such a case would take seconds
+  WrongAnswer answer{
+      .resolved = resolved_,
+      .field = field,
+      .inputs = inputs_,
+      .model = model,
+      .got = pair.mine,
+      .want = pair.theirs,
+      .before = pair.before,
+      .got_values = pair.mine.values(),
+      .want_values = pair.theirs.values(),
+      .before_values = pair.before.numel() ? pair.before.values() : std::vector<double>{},
+      .wrong = std::move(j.wrong_elements),
+      .count = j.wrong.count,
+      .whole = pair.stride == 1 && pair.mine.shape == field.shape_of(entry),
+      .place = j.wrong.name,
+      .right_if = nullptr};
+  answer.wrong.resize(answer.got_values.size());
+  const double start = now_seconds();
+  answer.right_if = [&](const CallChange& change, const CaseValues& values) {
+    const double begin = now_seconds();
+    if (!ask_.changed() || begin - start + ask_s_ > kCausesSeconds) return false;
+    const CaseValues other = ask_.changed()(change, values);
+    ask_s_ = now_seconds() - begin;
+    const auto its = other.find(field.slot->name);
+    if (its == other.end() || its->second.size() != static_cast<size_t>(field.entries))
+      return false;
+    const Tensor right = sample(part(field, entry, other), pair.stride, rows_);
+    if (right.shape != pair.mine.shape) return false;
+    const Judgement as =
+        judge(pair.mine, right, model, {}, pair.before, floors_of(field, entry, pair), {}, false);
+    // Rounding may move a few elements beyond their bounds, if terms cancel.
+    return as.ok || (as.wrong.count > 0 && as.wrong.count * kFewLeft <= j.wrong.count);
   };
-  for (const CaseField& f : resolved_.fields) {
-    if (!f.present || f.slot->section != SectionId::forward || f.slot->role != Role::in ||
-        !is_float(f.dtype) || f.entries != 1 || f.shape.size() != 2 || f.shape[0] != rows)
-      continue;
-    if (ties(inputs_.at(f.slot->name)[0], f.shape[1])) return f.slot->name;
-  }
-  return "";
+  j.wrong.axes = wrong_axes(answer);
+  auto found = explain(answer, j.wrong.name);
+  if (!found) return;
+  const std::string prefix = j.wrong.pattern + "; ";
+  const std::string detail = j.text.starts_with(prefix) ? j.text.substr(prefix.size()) : j.text;
+  j.wrong.pattern = std::move(found->text);
+  j.wrong.next = std::move(found->next);
+  j.wrong.name = std::move(found->name);
+  j.wrong.figures = std::move(found->figures);
+  j.text = j.wrong.pattern + "; " + detail;
 }
 
 // Error of float32 code in each block in which terms as large as an input cancel.
@@ -435,7 +456,10 @@ bool Comparer::probe(size_t most) const {
   exhausted_ |= resolved_.contract->level == 1 && rounds_inputs(resolved_);
   if (exhausted_ || probes_.size() >= most) return false;
   const uint64_t seed = probes_.size();
-  CaseValues answer = ask_(moved_inputs(resolved_, inputs_, seed), seed);
+  const CaseValues moved = moved_inputs(resolved_, inputs_, seed);
+  const double begin = now_seconds();
+  CaseValues answer = ask_(moved, seed);
+  ask_s_ = now_seconds() - begin;
   exhausted_ = answer.empty();
   if (!exhausted_) probes_.push_back(std::move(answer));
   return !exhausted_;

@@ -73,7 +73,8 @@ class Comparer {
   bool same_choice(const CaseField& field, const Chosen& chosen, const Pair& pair, int64_t at,
                    size_t k) const;
   void follow(const CaseField& field, const Chosen& chosen, Pair& pair) const;
-  std::string tied_in(const CaseField& field, const Pair& pair) const;
+  // Replaces the pattern of a wrong answer by a surer one, and fills axes and figures.
+  void explain_wrong(const CaseField& field, int64_t entry, const Pair& pair, Judgement& j) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Chosen& chosen, bool words, std::string& undecided) const;
   bool probe(size_t most) const;  // adds one; false when all are used
@@ -86,6 +87,7 @@ class Comparer {
   const uint64_t rows_;  // seed of the compared rows
   mutable std::vector<CaseValues> probes_;
   mutable bool exhausted_ = false;
+  mutable double ask_s_ = 0;  // of the last question to the reference
 };
 
 // A single comparison. `got` and `want` hold the written fields, `values` the read fields. `ask`

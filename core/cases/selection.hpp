@@ -4,12 +4,22 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/cases/inputs.hpp"
 
 namespace fk {
+
+// Differences of a call from its case. An answer that is right for the changed call tells the cause
+// of its error.
+struct CallChange {
+  std::map<std::string, std::string> init = {};  // constructor values, as a case writes them
+  std::vector<std::string> without = {};         // optional fields and groups to leave out
+};
 
 // The reference's outputs for other contents; empty when it fails. With several ranks, `values`
 // belong to the compared rank. With `moved`, move_others() moves the other ranks' inputs with this
@@ -29,8 +39,18 @@ class AskReference {
   }
   explicit operator bool() const { return ask_ != nullptr; }
 
+  // The reference's outputs for a changed call with these contents; empty when it refuses. Null
+  // where nobody can ask for other calls.
+  using AskChanged = std::function<CaseValues(const CallChange&, const CaseValues&)>;
+  AskReference& with_changes(AskChanged ask) {
+    changed_ = std::move(ask);
+    return *this;
+  }
+  const AskChanged& changed() const { return changed_; }
+
  private:
   std::function<CaseValues(const CaseValues&, Moved)> ask_;
+  AskChanged changed_;
 };
 
 // 1 for every element of an integer output whose choice differs from `want`, if float32 arithmetic

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/cases/inputs.hpp"
+#include "core/cases/selection.hpp"
 #include "core/comm/communicator.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
@@ -140,5 +141,10 @@ const Provider* oracle_of(const Oracles& oracles, int32_t device_type, const Res
 CaseValues reference_outputs(const Provider& reference, const ResolvedCase& resolved,
                              const Case& source, const Variant& variant, const CaseValues& values,
                              const CheckOptions& options, std::string& why);
+
+// The same for a changed call. Empty when the change breaks the contract, and for several ranks.
+CaseValues changed_outputs(const Provider& reference, const ResolvedCase& resolved,
+                           const Case& source, const Variant& variant, const CallChange& change,
+                           const CaseValues& values, const CheckOptions& options);
 
 }  // namespace fk

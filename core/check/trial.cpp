@@ -438,11 +438,16 @@ class Trial {
       row_.text = "not judged: " + why;
       return;
     }
-    const auto ask = [&](const CaseValues& other, AskReference::Moved moved) {
+    std::string none;
+    const Provider* const oracle = oracle_of(oracles_, provider_, resolved_, none);
+    AskReference ask = [&](const CaseValues& other, AskReference::Moved moved) {
       std::string why;
-      const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
       return oracle ? answer_of(*oracle, other, why, moved) : CaseValues{};
     };
+    if (oracle)
+      ask.with_changes([&](const CallChange& change, const CaseValues& other) {
+        return changed_outputs(*oracle, resolved_, source_, variant_, change, other, options_);
+      });
     Comparison result = compare_outputs(resolved_, values(), got, wanted,
                                         options_.values_only ? kQuickElements : kMostElements, ask);
     row_.status = result.ok ? CheckStatus::ok : CheckStatus::wrong;
@@ -452,19 +457,13 @@ class Trial {
       row_.status = CheckStatus::unsupported;
       row_.text = "not judged: " + result.undecided;
     }
-    if (result.ok && !options_.values_only && variant_.name == Variant().name && small()) {
+    if (result.ok && !options_.values_only && variant_.name == Variant().name &&
+        written_elements(resolved_) <= kMutantElements) {
       const auto accepted = accepted_mutants(resolved_, values(), wanted, ask);
       if (accepted.empty()) return;
       row_.status = CheckStatus::untestable;
       row_.text = "mutants would pass: " + join(accepted, "; ");
     }
-  }
-
-  // True when there are few outputs, so that each mutant can be compared.
-  bool small() const {
-    int64_t elements = 0;
-    for (const CaseField* f : resolved_.written()) elements += numel(f->shape) * f->entries;
-    return elements <= int64_t{1} << 20;
   }
 
   const Provider& provider_;

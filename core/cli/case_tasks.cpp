@@ -203,9 +203,10 @@ FK_TASK(case_turn);
 
 std::vector<CaseFinding> case_look(const CaseLook& a, const TaskServices& services) {
   std::vector<CaseFinding> out;
-  auto all = oracle_servers()
-                 .at(a.case_run)
-                 .look(a.sets, a.side, signs_of_life(services, "the oracle looks at answers"));
+  auto all =
+      oracle_servers()
+          .at(a.case_run)
+          .look(a.sets, a.side, a.words, signs_of_life(services, "the oracle looks at answers"));
   for (size_t i = 0; i < all.size(); ++i) {
     const SetFinding& f = all[i];
     if (f.ok && !f.changed && f.worst == 0 && f.undecided.empty()) continue;

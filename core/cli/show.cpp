@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host show NAME: prints an op's contract, a model's card, or the possible statuses of a
+// fk-host show NAME: prints an op's contract, a model's card, or the statuses and patterns of a
 // verdict.
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/patterns/pattern.hpp"
 #include "core/cli/verb.hpp"
 #include "core/contract/header.hpp"
 #include "core/contract/show.hpp"
@@ -42,7 +43,10 @@ int print_statuses() {
   Table table({{"status"}, {"exit code", Align::right}, {"meaning"}, {"next"}});
   for (const auto& s : statuses())
     table.row({s.name, std::to_string(s.exit_code), s.meaning, s.next});
-  std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
+  Table patterns({{"pattern of a wrong value"}, {"example"}});
+  for (const auto& kind : pattern_kinds()) patterns.row({kind.name, kind.example});
+  for (const Table& each : {table, patterns})
+    std::printf("%s\n", each.text(colour_wanted(stdout), 0).c_str());
   return kExitOk;
 }
 

@@ -27,6 +27,9 @@ void fields(Visitor& v, WrongElements& w) {
   v("want", w.want);
   v("pattern", w.pattern);
   v("next", w.next);
+  v("name", w.name);
+  v("axes", w.axes);
+  v("figures", w.figures);
 }
 
 // The content and the set are the asker's.
@@ -175,7 +178,8 @@ struct CaseLook {
   int case_run = -1;
   std::vector<int> sets;
   int side = 0;
-  FK_FIELDS(case_run, sets, side)
+  bool words = true;  // false: without patterns, which is quicker
+  FK_FIELDS(case_run, sets, side, words)
 };
 
 // ---- a provider's process; it is not trusted ----

@@ -37,6 +37,7 @@ struct SampleOptions {
   bool flush = false;     // the caches are flushed before
   bool all_cold = false;  // all memory of the calling process is cold before
   double pause_s = 0;     // of a late sample
+  bool words = true;      // the oracle explains wrong outputs
 };
 
 class CaseRun {
@@ -103,6 +104,8 @@ class CaseRun {
   std::vector<Look> looked_at(const Sample& sample);
   std::vector<int> ring(int first, int count) const;
   int side_of_baseline(const std::string& plugin);
+  // After a wrong value: repeats the call, and says so where the wrong elements differ.
+  void repeat_wrong_call(int set, const Look& wrong);
   bool nothing_stray();  // false: the row names writes around tensors of any set
   void fill_families();
   void count(const Look& look);

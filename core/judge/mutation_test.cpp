@@ -16,13 +16,6 @@ namespace {
 // milliseconds.
 constexpr int64_t kElements = int64_t{1} << 15;
 
-int64_t written_elements(const ResolvedCase& resolved) {
-  int64_t out = 0;
-  for (const CaseField* f : resolved.written())
-    for (int64_t i = 0; i < f->entries; ++i) out += numel(f->shape_of(i));
-  return out;
-}
-
 // The first rows, as many as are worth a test. Nothing when all rows fit, or cannot be told apart.
 std::optional<Slice> first_part(const ResolvedCase& resolved, const Case& source,
                                 const Variant& variant, const CaseValues& inputs) {

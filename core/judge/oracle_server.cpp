@@ -180,7 +180,7 @@ std::vector<CaseValues> OracleServer::answers_to(const std::vector<CaseValues>& 
 }
 
 AskReference OracleServer::asker(int rank, size_t content) {
-  return [this, rank, content](const CaseValues& values, AskReference::Moved moved) {
+  AskReference ask = [this, rank, content](const CaseValues& values, AskReference::Moved moved) {
     const auto own = static_cast<size_t>(rank);
     std::vector<CaseValues> all;
     for (size_t r = 0; r < buffers_.size(); ++r)
@@ -193,6 +193,11 @@ AskReference OracleServer::asker(int rank, size_t content) {
       if (r != own) buffers_[r]->take_back(content, std::move((moved ? lent : all)[r]));
     return std::move(answers[own]);
   };
+  return ask.with_changes([this](const CallChange& change, const CaseValues& values) {
+    options_.alive();
+    return changed_outputs(*provider_, resolved(), posed_.source, posed_.variant, change, values,
+                           oracle_options());
+  });
 }
 
 void OracleServer::try_nulls() {
@@ -380,14 +385,14 @@ void OracleServer::flush(const std::vector<int>& sets) {
     if (!out) watch->flush();
 }
 
-std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int side,
+std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int side, bool words,
                                            const std::function<void()>& alive) {
   std::vector<SetFinding> out;
   std::vector<int> all = sets;
   if (beside_ >= 0) all.push_back(beside_);
   const Glances seen = glance(all);
   for (const int set : sets) {
-    out.push_back(look_at(set, side));
+    out.push_back(look_at(set, side, words));
     if (!out.back().ok) break;
     alive();
   }
@@ -403,17 +408,17 @@ std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int sid
   return out;
 }
 
-SetFinding OracleServer::look_at(int set, int side) {
+SetFinding OracleServer::look_at(int set, int side, bool words) {
   const int content = dealt_[static_cast<size_t>(set)];
   const auto at = static_cast<size_t>(content);
   const bool ordinary = families_.at(at) == Family::ordinary;
-  if (ranks() == 1) return buffers_[0]->look(set, content, side, ordinary, asker(0, at));
+  if (ranks() == 1) return buffers_[0]->look(set, content, side, ordinary, asker(0, at), words);
   SetFinding all;
   all.set = set;
   all.content = content;
   for (int r = 0; r < ranks(); ++r) {
     SetFinding one =
-        buffers_[static_cast<size_t>(r)]->look(set, content, side, ordinary, asker(r, at));
+        buffers_[static_cast<size_t>(r)]->look(set, content, side, ordinary, asker(r, at), words);
     all.worst = std::max(all.worst, one.worst);
     all.changed |= one.changed;
     if (all.undecided.empty()) all.undecided = std::move(one.undecided);

@@ -107,7 +107,8 @@ class OracleServer {
   // Compares the sets after one side has called each of them (rank_buffers.hpp). The text names
   // the first wrong rank; worst is the largest error of all ranks. The result ends with the first
   // wrong set. `alive` is called between sets.
-  std::vector<SetFinding> look(const std::vector<int>& sets, int side,
+  // Without `words` wrong values have no pattern.
+  std::vector<SetFinding> look(const std::vector<int>& sets, int side, bool words,
                                const std::function<void()>& alive);
   // Empty, or the writes that were found around tensors of any set, called or not.
   std::string damage() const;
@@ -146,7 +147,7 @@ class OracleServer {
   using Glances = std::vector<std::unique_ptr<GuardedBuffer::Glance>>;
   Glances glance(const std::vector<int>& sets) const;
   int sets_room() const;
-  SetFinding look_at(int set, int side);
+  SetFinding look_at(int set, int side, bool words);
   bool touched_beside() const;
   const char* family_name_of(size_t content) const;
   const ResolvedCase& resolved() const { return buffers_[0]->resolved(); }

@@ -149,7 +149,8 @@ std::span<const std::byte> RankBuffers::somewhere(int set, size_t bytes,
   return part.subspan(anywhere() % (part.size() - bytes + 1), bytes);
 }
 
-SetFinding RankBuffers::look(int set, int index, int side, bool ordinary, const AskReference& ask) {
+SetFinding RankBuffers::look(int set, int index, int side, bool ordinary, const AskReference& ask,
+                             bool words) {
   const CaseFrames& frames = *sets_.at(static_cast<size_t>(set));
   Content& content = contents_.at(static_cast<size_t>(index));
   SetFinding found;
@@ -188,8 +189,8 @@ SetFinding RankBuffers::look(int set, int index, int side, bool ordinary, const 
   // The oracle needs the weights to judge equally right choices.
   const size_t version = version_of(static_cast<size_t>(index));
   lend_weights(content.inputs, version);
-  Comparison compared =
-      compare_outputs(resolved_, content.inputs, got, content.want, kMostElements, ask);
+  const Comparer comparer(resolved_, content.inputs, content.want, ask);
+  Comparison compared = words ? comparer.compare(got) : comparer.look(got, "");
   take_weights(content.inputs, version);
   found.ok = compared.ok;
   found.worst = compared.worst;

@@ -80,8 +80,9 @@ class RankBuffers {
   // Compares the set after one side's call on a content. `changed` concerns answers of the same
   // side. A baseline's answers are forgotten when another baseline calls on the content.
   // `ordinary`: the content is of that family, which is never excused. `ask`: the reference for
-  // other contents of this rank.
-  SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask);
+  // other contents of this rank. Without `words` wrong values have no pattern.
+  SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask,
+                  bool words = true);
   // At most `bytes` bytes at a random place in the set's outputs; empty when a call writes none.
   std::span<const std::byte> somewhere(int set, size_t bytes, std::random_device& anywhere) const;
   // The first field, shared between ranks, with other bits than in `first`; empty: none.

@@ -78,7 +78,8 @@ double percentile99(std::vector<float>& errors) {
   return static_cast<double>(*nth);
 }
 
-void measure(Reader& got, Reader& want, Difference& result, PatternFinder& finder) {
+void measure(Reader& got, Reader& want, std::span<const uint8_t> wrong_elements, Difference& result,
+             PatternFinder& finder) {
   const int64_t stride = (result.numel + kSampleMax - 1) / kSampleMax;
   std::vector<float> sample;
   sample.reserve(static_cast<std::size_t>(std::min(result.numel, kSampleMax)));
@@ -92,7 +93,8 @@ void measure(Reader& got, Reader& want, Difference& result, PatternFinder& finde
       const double error = error_of(g[i], w[i]);
       const bool nan = std::isnan(error);
       const double scaled = nan ? std::numeric_limits<double>::infinity() : error / result.spread;
-      const bool wrong = scaled > result.limit_of_spread;
+      const bool wrong = wrong_elements.empty() ? scaled > result.limit_of_spread
+                                                : wrong_elements[static_cast<size_t>(begin + i)];
       result.nan_count += nan ? 1 : 0;
       result.mismatched += wrong ? 1 : 0;
       if (!nan) result.max_abs = std::max(result.max_abs, error);
@@ -135,7 +137,8 @@ double noise_limit_of_spread(DType got, DType want) {
   return std::max(1e-5, 16 * std::max(epsilon(got), epsilon(want)));
 }
 
-Difference compare(const TensorView& got, const TensorView& want, double limit_of_spread) {
+Difference compare(const TensorView& got, const TensorView& want, double limit_of_spread,
+                   std::span<const uint8_t> wrong) {
   if (got.shape != want.shape) {
     fail("compare",
          "shapes differ: got " + shape_text(got.shape) + ", want " + shape_text(want.shape));
@@ -150,7 +153,7 @@ Difference compare(const TensorView& got, const TensorView& want, double limit_o
   Reader got_reader(got), want_reader(want);
   result.spread = spread_of(want_reader, result.numel);
   PatternFinder finder(want.shape, result.numel, result.limit_of_spread * result.spread);
-  measure(got_reader, want_reader, result, finder);
+  measure(got_reader, want_reader, wrong, result, finder);
   if (result.identical()) return result;
 
   // Factor and offset are tried on every element before the pattern names the region of the errors.
@@ -163,12 +166,13 @@ Difference compare(const TensorView& got, const TensorView& want, double limit_o
     }
   }
   Pattern pattern = finder.pattern(result.nan_count, result.nan_count > 0 && nan_is_untouched(got));
-  if (pattern.next == kFormulaNext) {
+  if (pattern.advice == &kFormula) {
     Pattern better = explained(got, want, result.limit_of_spread * result.spread);
     if (!better.text.empty()) pattern = std::move(better);
   }
   result.pattern = pattern.text;
-  result.next = pattern.next;
+  result.name = pattern.advice->name;
+  result.next = pattern.advice->next;
   return result;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "core/tensor/tensor.hpp"
@@ -26,7 +27,8 @@ struct Difference {
   int64_t mismatched = 0;       ///< elements with an error above the limit, NaN included
   double limit_of_spread = 0;   ///< the limit that was used
   std::string pattern;          ///< one sentence, "identical" when every element is equal
-  std::string next;             ///< the place to check for this pattern; empty: none known
+  std::string name;             ///< name of the pattern's kind; empty: identical
+  std::string next;             ///< the place to check for this pattern; empty: identical
 
   bool identical() const { return max_abs == 0 && nan_count == 0; }
 };
@@ -38,8 +40,9 @@ double noise_limit_of_spread(DType got, DType want);
 /// Compares in double. NaN equals NaN, an infinity equals itself. The spread is guarded: if all
 /// wanted values are equal, it is their magnitude; if they are zero, it is 1. `limit_of_spread` < 0
 /// stands for noise_limit_of_spread; it decides only `mismatched` and `pattern`. Error when shapes
-/// differ. An empty tensor is identical.
-Difference compare(const TensorView& got, const TensorView& want, double limit_of_spread = -1);
+/// differ. An empty tensor is identical. `wrong`: 1 for each wrong element, in place of the limit.
+Difference compare(const TensorView& got, const TensorView& want, double limit_of_spread = -1,
+                   std::span<const uint8_t> wrong = {});
 
 /// True for equal sizes and equal bytes; shapes and dtypes are not compared.
 bool same_bytes(const Tensor& a, const Tensor& b);

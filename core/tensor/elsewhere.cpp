@@ -21,6 +21,12 @@ constexpr int64_t kFewest = 12, kMost = int64_t{1} << 20, kSortedMost = int64_t{
 constexpr int64_t kShortest = 3;  // shortest line that one number does not explain by chance
 constexpr double kNearlyAll = 0.9;
 
+constexpr const char* kElsewhereNext =
+    "The values are right at wrong positions. Check index and strides of loads and stores.";
+constexpr Advice kShifted = {"shifted", kElsewhereNext},
+                 kTransposed = {"transposed", kElsewhereNext}, kHalves = {"halves", kElsewhereNext},
+                 kInterleaved = {"interleaved", kElsewhereNext}, kOrder = {"order", kElsewhereNext};
+
 class Places {
  public:
   Places(const TensorView& got, const TensorView& want, double limit)
@@ -29,36 +35,39 @@ class Places {
     rows_ = want.shape.size() < 2 ? 1 : want.shape[want.shape.size() - 2];
   }
 
-  std::string elsewhere() const {
+  Pattern elsewhere() const {
     for (const int64_t by :
          {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}, int64_t{16}, int64_t{32}, columns_})
       for (const int64_t k : {by, -by}) {
         if (!holds([&](int64_t i) { return i + k; })) continue;
         if (by == columns_ && columns_ > 1)
-          return std::string("every row holds the values of the ") +
-                 (k > 0 ? "next one" : "one before");
-        return fmt::format("every element holds what belongs {} {}", by,
-                           k > 0 ? "further on" : "before");
+          return {std::string("every row holds the values of the ") +
+                      (k > 0 ? "next one" : "one before"),
+                  &kShifted};
+        return {fmt::format("every element holds what belongs {} {}", by,
+                            k > 0 ? "further on" : "before"),
+                &kShifted};
       }
     // The layout of a matrix that was written as its transpose.
     if (rows_ > 1 && columns_ > 1 && holds([&](int64_t i) {
           const int64_t matrix = i / (rows_ * columns_) * rows_ * columns_, in = i - matrix;
           return matrix + in % rows_ * columns_ + in / rows_;
         }))
-      return "transposed: rows and columns are exchanged";
+      return {"transposed: rows and columns are exchanged", &kTransposed};
     const int64_t half = columns_ / 2;
     if (columns_ % 2 == 0 && half > 1) {
       const auto in_row = [&](const std::function<int64_t(int64_t)>& from) {
         return holds([&](int64_t i) { return i - i % columns_ + from(i % columns_); });
       };
       if (in_row([&](int64_t c) { return (c + half) % columns_; }))
-        return "the halves of every row are exchanged";
+        return {"the halves of every row are exchanged", &kHalves};
       if (in_row([&](int64_t c) { return c % 2 * half + c / 2; }))
-        return "values that belong half a row apart are neighbours";
+        return {"values that belong half a row apart are neighbours", &kInterleaved};
       if (in_row([&](int64_t c) { return c % half * 2 + c / half; }))
-        return "neighbours are half a row apart";
+        return {"neighbours are half a row apart", &kInterleaved};
     }
-    return in_any_order() ? "the right values, in another order" : "";
+    if (in_any_order()) return {"the right values, in another order", &kOrder};
+    return {};
   }
 
   static std::vector<double> values_of(const TensorView& view) {
@@ -135,15 +144,21 @@ Pattern explained(const TensorView& got, const TensorView& want, double limit) {
   const int64_t n = numel(want.shape);
   if (n < kFewest || n > kMost || want.shape.empty()) return {};
   const Places places(got, want, limit);
-  if (const std::string where = places.elsewhere(); !where.empty()) return {where, kElsewhereNext};
+  if (Pattern where = places.elsewhere(); !where.text.empty()) return where;
+  static const Advice
+      offset = {"line_offset", kOffsetNext},
+      factor = {
+          "line_factor",
+          "A factor of each line is wrong: a scale, a weight, or a mean's 1/n. Or a sum skips or "
+          "repeats a part, or is in a lower precision."};
   if (places.by_line(/*rows=*/false, /*factor=*/false))
-    return {"each column has a different constant error", kOffsetNext};
+    return {"each column has a different constant error", &offset};
   if (places.by_line(/*rows=*/false, /*factor=*/true))
-    return {"each column is wrong by a different factor", kFactorNext};
+    return {"each column is wrong by a different factor", &factor};
   if (places.by_line(/*rows=*/true, /*factor=*/false))
-    return {"each row has a different constant error", kOffsetNext};
+    return {"each row has a different constant error", &offset};
   if (places.by_line(/*rows=*/true, /*factor=*/true))
-    return {"each row is wrong by a different factor", kFactorNext};
+    return {"each row is wrong by a different factor", &factor};
   return {};
 }
 

@@ -13,50 +13,59 @@
 
 namespace fk {
 
-const char* const kFormulaNext =
-    "Compute the first element by hand from the contract (`fk-host show OP`). Check the formula "
-    "and the order of inputs. If other cases are right, compare sizes: a sum may miss its tail.";
-const char* const kElsewhereNext =
-    "The values are right at wrong positions. Check index and strides of loads and stores.";
-
 const char* const kFactorNext =
     "A factor is missing or applied twice: a scale, a weight, or a mean's 1/n. Or a sum skips or "
     "repeats a part.";
 const char* const kOffsetNext = "A term is missing or added twice: a bias, a residual, an epsilon.";
+const Advice kFormula = {
+    "every_element",
+    "Compute the first element by hand from the contract (`fk-host show OP`). Check the formula "
+    "and the order of inputs. If other cases are right, compare sizes: a sum may miss its tail."};
 
 namespace {
 
-constexpr const char* kNanNext =
+constexpr Advice kNan = {
+    "nan",
     "NaN comes from 0/0, inf - inf, the root of a negative number, or unwritten memory: outputs "
-    "and scratch hold NaN before a call. Begin at the first NaN.";
-constexpr const char* kUntouchedNext =
+    "and scratch hold NaN before a call. Begin at the first NaN."};
+constexpr Advice kUntouched = {
+    "unwritten",
     "The elements were not written, or come from unwritten scratch. Check the conditions of the "
-    "store. Look for rows and columns that no iteration reaches.";
-constexpr const char* kZerosNext =
-    "The elements are zero. Check the stored value, and that the loop reaches them.";
-constexpr const char* kSignedZerosNext =
+    "store. Look for rows and columns that no iteration reaches."};
+constexpr Advice kZeros = {
+    "zeros", "The elements are zero. Check the stored value, and that the loop reaches them."};
+constexpr Advice kSignedZeros = {
+    "signed_zeros",
     "The values are +0 and -0: a factor is 0 or a divisor infinite. Look for an overflowing sum, "
-    "and for an input read with the wrong dtype.";
+    "and for an input read with the wrong dtype."};
+constexpr Advice kFactor = {"factor", kFactorNext}, kOffset = {"offset", kOffsetNext};
 // No sum of right inputs exceeds the answer by such a factor.
-constexpr double kHuge = 1e15;
-constexpr const char* kHugeNext =
+constexpr double kHugeTimes = 1e15;
+constexpr Advice kHuge = {
+    "huge",
     "No formula of these inputs gives values of this size. Look for an input read with the wrong "
     "dtype (float32 as bfloat16), for unwritten memory, and for overflow (exp() without the row's"
-    " maximum).";
-constexpr const char* kConstantNext = "All values are equal. Check the index of loads and stores.";
-constexpr const char* kSignNext = "A sign is wrong.";
-constexpr const char* kTailNext =
-    "Only the end is wrong. Check the tail that fills no vector, tile or block.";
-constexpr const char* kStepNext =
+    " maximum)."};
+constexpr Advice kConstant = {"constant",
+                              "All values are equal. Check the index of loads and stores."};
+constexpr Advice kSign = {"sign", "A sign is wrong."};
+constexpr Advice kTail = {
+    "tail", "Only the end is wrong. Check the tail that fills no vector, tile or block."};
+constexpr Advice kStep = {
+    "step",
     "Every n-th element is wrong. Look for one lane, thread or unrolled iteration that differs "
-    "from the others.";
-constexpr const char* kPlaceNext =
-    "Check conditions on this index (< or <=), and look for a second write to it.";
-constexpr const char* kScatteredNext =
+    "from the others."};
+constexpr Advice kPlace = {
+    "rows_or_columns",
+    "Check conditions on this index (< or <=), and look for a second write to it."};
+constexpr Advice kOneElement = {"one_element", kPlace.next};
+constexpr Advice kScattered = {
+    "scattered",
     "The error depends on values or on timing. Check branches on values and overflow. Look for a "
-    "missing barrier or atomic.";
-constexpr const char* kRoundingNext =
-    "The errors fit a lower precision. Accumulate in float32, and round once, at the store.";
+    "missing barrier or atomic."};
+constexpr Advice kRounding = {
+    "rounding",
+    "The errors fit a lower precision. Accumulate in float32, and round once, at the store."};
 
 // The indices with a count above 0.
 std::vector<int64_t> touched(const std::vector<int64_t>& counts) {
@@ -81,18 +90,18 @@ std::string ordinal(int64_t n) {
 Pattern describe(const std::vector<int64_t>& indices, int64_t total, const std::string& noun) {
   const auto count = static_cast<int64_t>(indices.size());
   const int64_t first = indices.front(), last = indices.back();
-  if (count == total) return {"every " + noun, kFormulaNext};
+  if (count == total) return {"every " + noun, &kFormula};
   if (count == 1 && first == total - 1)
-    return {fmt::format("the last {} ({})", noun, first), kTailNext};
-  if (count == 1) return {fmt::format("{} {}", noun, first), kPlaceNext};
+    return {fmt::format("the last {} ({})", noun, first), &kTail};
+  if (count == 1) return {fmt::format("{} {}", noun, first), &kPlace};
   if (last - first + 1 == count) {
     if (last == total - 1) {
       return {noun == "row" ? fmt::format("all rows from {} on", first)
                             : fmt::format("last {} {}s", count, noun),
-              kTailNext};
+              &kTail};
     }
-    if (first == 0) return {fmt::format("first {} {}s", count, noun), kPlaceNext};
-    return {fmt::format("{}s {} to {}", noun, first, last), kPlaceNext};
+    if (first == 0) return {fmt::format("first {} {}s", count, noun), &kPlace};
+    return {fmt::format("{}s {} to {}", noun, first, last), &kPlace};
   }
   if (count <= 4) {
     std::string text = noun + "s ";
@@ -100,16 +109,16 @@ Pattern describe(const std::vector<int64_t>& indices, int64_t total, const std::
       text += i == 0 ? "" : i + 1 == indices.size() ? " and " : ", ";
       text += std::to_string(indices[i]);
     }
-    return {text, kPlaceNext};
+    return {text, &kPlace};
   }
   const int64_t step = indices[1] - first;
   for (std::size_t i = 1; i < indices.size(); ++i) {
     if (indices[i] - indices[i - 1] != step) return {};
   }
   if (first < step && last + step >= total) {
-    return {fmt::format("every {} {} from {}", ordinal(step), noun, first), kStepNext};
+    return {fmt::format("every {} {} from {}", ordinal(step), noun, first), &kStep};
   }
-  return {fmt::format("every {} {} from {} to {}", ordinal(step), noun, first, last), kStepNext};
+  return {fmt::format("every {} {} from {} to {}", ordinal(step), noun, first, last), &kStep};
 }
 
 std::string number(double value) {
@@ -133,7 +142,7 @@ void PatternFinder::add(int64_t index, double got, double want, bool wrong) {
     ++wrong_;
     wrong_zero_ += got == 0 ? 1 : 0;
     minus_zero_ |= got == 0 && std::signbit(got);
-    const bool huge = std::abs(got) > kHuge * std::max(1.0, std::abs(want));
+    const bool huge = std::abs(got) > kHugeTimes * std::max(1.0, std::abs(want));
     huge_ += huge ? 1 : 0;
     if (huge && std::isfinite(got)) largest_ = std::max(largest_, std::abs(got));
     wrong_sign_ += std::abs(got + want) <= limit_ ? 1 : 0;
@@ -169,43 +178,43 @@ void PatternFinder::look_again(double got, double want) {
 }
 
 Pattern PatternFinder::region() const {
-  if (wrong_ == numel_) return {"every element", kFormulaNext};
+  if (wrong_ == numel_) return {"every element", &kFormula};
   const std::vector<int64_t> rows = touched(row_wrong_), columns = touched(column_wrong_);
   const auto box = static_cast<int64_t>(rows.size()) * static_cast<int64_t>(columns.size());
   // A few elements of a wrong region are right by accident. If many are right, it is no region.
   const bool filled = wrong_ * 4 >= box * 3;
   if (wrong_ * 10 >= numel_ * 9) {
     const double percent = 100 * static_cast<double>(wrong_) / static_cast<double>(numel_);
-    return {fmt::format("nearly every element ({:.1f} %)", percent), kFormulaNext};
+    return {fmt::format("nearly every element ({:.1f} %)", percent), &kFormula};
   }
   const Pattern scattered = {fmt::format("scattered over {} of {} elements", wrong_, numel_),
-                             kScatteredNext};
+                             &kScattered};
   if (rows_ == 1) {
     const Pattern whole = describe(columns, columns_, "element");
     return whole.text.empty() || !filled ? scattered : whole;
   }
   const Pattern row = describe(rows, rows_, "row"), column = describe(columns, columns_, "column");
   if (wrong_ == 1)
-    return {fmt::format("one element, row {}, column {}", rows[0], columns[0]), kPlaceNext};
+    return {fmt::format("one element, row {}, column {}", rows[0], columns[0]), &kOneElement};
   // Whole rows or columns; a few of their values may be right by accident.
   const auto whole_rows = static_cast<int64_t>(rows.size()) * columns_;
   const auto whole_columns = static_cast<int64_t>(columns.size()) * rows_;
   if (wrong_ * 10 > whole_rows * 8 && !row.text.empty()) return row;
   if (wrong_ * 10 > whole_columns * 8 && !column.text.empty())
-    return {column.text + " of every row", column.next};
+    return {column.text + " of every row", column.advice};
   if (filled && !row.text.empty() && !column.text.empty()) {
     const bool all_columns = static_cast<int64_t>(columns.size()) == columns_;
     if (all_columns && static_cast<int64_t>(rows.size()) == rows_) return scattered;
-    return {column.text + " of " + row.text, all_columns ? row.next : column.next};
+    return {column.text + " of " + row.text, all_columns ? row.advice : column.advice};
   }
   for (const auto& [one, all] : {std::pair(row, "every row"), std::pair(column, "every column")})
     if (!one.text.empty() && one.text != all)
-      return {scattered.text + ", all in " + one.text, one.next};
+      return {scattered.text + ", all in " + one.text, one.advice};
   return scattered;
 }
 
 Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
-  if (wrong_ == 0) return {"looks like rounding noise", kRoundingNext};
+  if (wrong_ == 0) return {"looks like rounding noise", &kRounding};
   if (nan_count > 0 && untouched) {
     const std::string text = "nothing was written to " +
                              (nan_count == numel_ ? "any" : std::to_string(nan_count)) +
@@ -213,36 +222,35 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
     return {nan_count == numel_   ? text
             : nan_count == wrong_ ? text + ": " + region().text
                                   : text + ", wrong: " + region().text,
-            kUntouchedNext};
+            &kUntouched};
   }
   // Bits read in another dtype give about a third of such values.
   if (huge_ * 16 >= wrong_ && huge_ > 1)
     return {region().text + ", of sizes up to " + (largest_ > 0 ? number(largest_) : "infinity"),
-            kHugeNext};
+            &kHuge};
   if (nan_count > 0) {
     const std::string text = nan_count == numel_ ? "NaN in every element"
                                                  : fmt::format("NaN in {} element{}", nan_count,
                                                                nan_count == 1 ? "" : "s");
-    if (nan_count == numel_) return {text, kNanNext};
-    return {text + (nan_count == wrong_ ? ": " : ", wrong: ") + region().text, kNanNext};
+    if (nan_count == numel_) return {text, &kNan};
+    return {text + (nan_count == wrong_ ? ": " : ", wrong: ") + region().text, &kNan};
   }
   if (constant_ && numel_ > 1) {
-    if (first_got_ == 0 && minus_zero_) return {"all zeros, of both signs", kSignedZerosNext};
-    if (first_got_ == 0) return {"all zeros", kZerosNext};
-    return {"constant " + number(first_got_) + " in every element", kConstantNext};
+    if (first_got_ == 0 && minus_zero_) return {"all zeros, of both signs", &kSignedZeros};
+    if (first_got_ == 0) return {"all zeros", &kZeros};
+    return {"constant " + number(first_got_) + " in every element", &kConstant};
   }
   // The factor and the offset may fail for a few elements, for example saturated ones.
   const int64_t few = numel_ / 1000;
   if (off_factor_ >= 0 && off_factor_ <= few && std::abs(factor_) > 1e-3) {
-    return {"every element x " + number(factor_),
-            std::abs(factor_ + 1) < 1e-6 ? kSignNext : kFactorNext};
+    return {"every element x " + number(factor_), std::abs(factor_ + 1) < 1e-6 ? &kSign : &kFactor};
   }
   if (off_offset_ >= 0 && off_offset_ <= few)
-    return {"every element + " + number(offset_), kOffsetNext};
+    return {"every element + " + number(offset_), &kOffset};
   const Pattern where = region();
   if (wrong_zero_ == wrong_ && wrong_ > 1)
-    return {where.text + ": zeros", where.next == kTailNext ? kTailNext : kZerosNext};
-  if (wrong_sign_ == wrong_ && wrong_ > 1) return {where.text + ": the sign", kSignNext};
+    return {where.text + ": zeros", where.advice == &kTail ? &kTail : &kZeros};
+  if (wrong_sign_ == wrong_ && wrong_ > 1) return {where.text + ": the sign", &kSign};
   return where;
 }
 

@@ -13,14 +13,18 @@
 
 namespace fk {
 
+/// A kind of pattern (core/cases/patterns/place.cpp has an example of each), and what to check.
+struct Advice {
+  const char *name, *next;  // next: whole sentences
+};
 struct Pattern {
   std::string text;
-  const char* next = "";  ///< one sentence: the place to check
+  const Advice* advice = nullptr;
 };
 
 /// Advice for the patterns that other files report too.
-extern const char *const kFormulaNext, *const kElsewhereNext, *const kFactorNext,
-                                                                  *const kOffsetNext;
+extern const Advice kFormula;
+extern const char *const kFactorNext, *const kOffsetNext;
 
 /// Explains `got` by values of `want` at other positions ("every element holds what belongs 1
 /// further on"). Or one factor or term for each row or column explains it. Empty if neither holds,

@@ -41,7 +41,7 @@ struct Asked {
   }
   int set_of(int content) const { return content % case_run->versions(); }
   fk::SetFinding look(int set) {
-    return case_run->look({set}, fk::kCandidateSide, [] {}).at(0);
+    return case_run->look({set}, fk::kCandidateSide, true, [] {}).at(0);
   }
 
   fk::Catalog catalog{{REGISTRY}};

@@ -34,10 +34,12 @@ Judgement judge_exact(const Tensor& got, const Tensor& want) {
   out.ok = d.identical();
   if (out.ok) return out;
   out.worst = HUGE_VAL;
-  out.wrong = {"exact", 0, got.numel(), -1, 0, 0, d.pattern, d.next};
+  out.wrong = {"exact", 0, got.numel(), -1, 0, 0, d.pattern, d.next, d.name};
+  out.wrong_elements.assign(static_cast<size_t>(got.numel()), 0);
   for (int64_t i = 0; i < got.numel(); ++i) {
     const double g = got.at(i), w = right.at(i);
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
+    out.wrong_elements[static_cast<size_t>(i)] = 1;
     if (!out.wrong.count++) out.wrong.first = i, out.wrong.got = g, out.wrong.want = w;
   }
   out.text = fmt::format("{}; {} must be exact: {} is {:.9g} instead of {:.9g}", d.pattern,
@@ -79,8 +81,9 @@ Size size_of(const double* want, int64_t count) {
 // Accumulates the numbers of a judgement, block by block.
 class Tally {
  public:
-  // `least`: the smallest size of a block.
-  Tally(const ErrorModel& model, double least) : m_(model), least_(least) {}
+  // `least`: the smallest size of a block. `marks`: gets 1 at each wrong element; may be null.
+  Tally(const ErrorModel& model, double least, uint8_t* marks)
+      : m_(model), least_(least), marks_(marks) {}
 
   // `moves`: movement of each element; null: the block's noise counts.
   void block(const double* got, const double* want, const double* before, const double* moves,
@@ -180,6 +183,7 @@ class Tally {
   }
   void found(double share, int64_t at) {
     if (share > 1 && !wrong++) first_wrong = at;
+    if (share > 1 && marks_) marks_[at] = 1;
     if (share > worst || worst_at < 0) worst = share, worst_at = at;
   }
   // True if the output's dtype cannot hold the value, apart from the allowed error.
@@ -215,6 +219,7 @@ class Tally {
   static constexpr size_t kDistinct = 1024;
   const ErrorModel& m_;
   const double least_;
+  uint8_t* const marks_;
   std::unordered_set<double> distinct_;
   std::unordered_map<double, bool> fine_;  // wanted value; true: the answer fits into 16 bits
   double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
@@ -231,12 +236,13 @@ void read(const Tensor& from, int64_t begin, int64_t count, std::vector<double>&
 // threads, so the sum does not either.
 Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
                const std::vector<double>& noise, const Tensor& before,
-               const std::vector<double>& floors, const std::vector<double>& moves) {
+               const std::vector<double>& floors, const std::vector<double>& moves,
+               uint8_t* marks = nullptr) {
   constexpr int64_t kPart = 8192;  // blocks
   const Blocks blocks = blocks_of(want.shape, m.plane);
   const double least = m.small * size_of_all(want);
   std::vector<Tally> parts(static_cast<size_t>((blocks.count + kPart - 1) / kPart),
-                           Tally(m, least));
+                           Tally(m, least, marks));
   const auto look = [&](size_t part) {
     std::vector<double> g, w, kept;
     const auto first = static_cast<size_t>(kPart) * part;
@@ -252,12 +258,17 @@ Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
     }
   };
   in_parts(parts.size(), look);
-  Tally out(m, least);
+  Tally out(m, least, marks);
   for (const Tally& part : parts) out.add(part);
   return out;
 }
 
 }  // namespace
+
+std::string factor_sentence(double factor) {
+  return factor > 1 ? fmt::format("every element is {:.5g} times too large", factor)
+                    : fmt::format("every element is {:.5g} times the right value", factor);
+}
 
 Blocks blocks_of(const Shape& shape, int64_t plane) {
   constexpr int64_t kLeast = 16, kMost = 128;
@@ -321,10 +332,8 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
         tally.wrong, got.numel(), position_text(got.shape, at), got.at(at), want.at(at), out.worst,
         scale);
   } else if (by_factor) {
-    out.text = fmt::format(
-        "everything is {:.5g} times what it should be, which rounding does not "
-        "explain beyond {:.2g}",
-        out.factor, tally.factor_limit());
+    out.text = fmt::format("{}, which rounding does not explain beyond {:.2g}",
+                           factor_sentence(out.factor), tally.factor_limit());
   } else if (out.rms > tally.rms_limit()) {
     out.text = fmt::format(
         "the errors are {:.3g} (root mean square) of {}, at most {:.3g}: as of a "
@@ -340,12 +349,18 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
   if (tally.wrong) {
     out.wrong.got = got.at(tally.first_wrong);
     out.wrong.want = want.at(tally.first_wrong);
-    const Difference d = compare(got, want, m.of_value + m.of_spread);
-    out.wrong.pattern = d.pattern, out.wrong.next = d.next;
+    out.wrong_elements.assign(static_cast<size_t>(got.numel()), 0);
+    (void)tally_of(got, want, m, noise, before, floors, moves, out.wrong_elements.data());
+    const Difference d = compare(got, want, m.of_value + m.of_spread, out.wrong_elements);
+    out.wrong.pattern = d.pattern, out.wrong.next = d.next, out.wrong.name = d.name;
     out.text = d.pattern + "; " + out.text;
   } else {
     out.wrong.pattern = out.text;
     out.wrong.next = by_factor ? kFactor : kLowerPrecision;
+    out.wrong.name = by_factor                     ? "factor"
+                     : out.rms > tally.rms_limit() ? "lower_precision"
+                                                   : "rounded_output";
+    if (by_factor) out.wrong.figures = {{"factor", out.factor}};
   }
   return out;
 }

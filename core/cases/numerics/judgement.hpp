@@ -2,6 +2,7 @@
 // Compares an output with the bounds of an error model (tolerance.hpp), and describes wrong
 // elements.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ Blocks blocks_of(const Shape& shape, int64_t plane = 0);
 // Root mean square of all finite values.
 double size_of_all(const Tensor& want);
 
+// The wrong elements along one axis of an output.
+struct WrongAxis {
+  std::string axis, meaning;    // as in the contract: "H", "heads"; meaning: empty for a product
+  int64_t size = 0, wrong = 0;  // indices, and those with a wrong element
+  std::string indices;          // "1 and 2", "from 16 on", "all", "scattered"
+};
+
 // Description of a wrong answer. If its factor or precision is wrong as a whole, no single element
 // needs to be.
 struct WrongElements {
@@ -27,7 +35,10 @@ struct WrongElements {
   int64_t count = 0, compared = 0;
   int64_t first = -1;         // row-major; -1: none, or unknown because of sampling
   double got = 0, want = 0;   // at `first`, else at the first sampled one
-  std::string pattern, next;  // place and kind of the error, and the author's next step
+  std::string pattern, next;  // place and kind of the error, or its cause; the author's next step
+  std::string name = {};      // of the pattern's kind (core/cases/patterns)
+  std::vector<WrongAxis> axes = {};
+  std::map<std::string, double> figures = {};  // of the pattern, by name
 };
 
 struct Judgement {
@@ -37,7 +48,12 @@ struct Judgement {
   double factor = 1;    // measured factor between answer and reference
   std::string text;     // not ok: place, error, and pattern of the wrong elements
   WrongElements wrong;  // not ok
+  // 1 for each wrong element; empty without `words`, and when no element is wrong by itself.
+  std::vector<uint8_t> wrong_elements;
 };
+
+// "every element is 1.0005 times too large"
+std::string factor_sentence(double factor);
 
 // `got` has the output's dtype, `want` float32 or the output's dtype. `noise`: absolute, per block
 // of blocks_of(want.shape); empty: unknown. `before`: initial content of an inout field; rightly

@@ -338,6 +338,13 @@ class Mutator {
 
 }  // namespace
 
+int64_t written_elements(const ResolvedCase& resolved) {
+  int64_t out = 0;
+  for (const CaseField* f : resolved.written())
+    for (int64_t i = 0; i < f->entries; ++i) out += numel(f->shape_of(i));
+  return out;
+}
+
 std::vector<std::string> each_mutant(const ResolvedCase& resolved, const CaseValues& inputs,
                                    const CaseValues& want, const AskReference& ask,
                                    const std::function<bool(const Mutant&)>& take) {

@@ -29,6 +29,11 @@
 
 namespace fk {
 
+// Larger outputs are not compared with every mutant.
+inline constexpr int64_t kMutantElements = int64_t{1} << 20;
+// Number of elements in all outputs of a call.
+int64_t written_elements(const ResolvedCase& resolved);
+
 struct Mutant {
   std::string name;   // "zeros in out", "lower precision: inputs in bf16"
   std::string field;  // the wrong output; empty: any output may be wrong

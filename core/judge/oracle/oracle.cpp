@@ -131,4 +131,28 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
   return out;
 }
 
+CaseValues changed_outputs(const Provider& reference, const ResolvedCase& resolved,
+                           const Case& source, const Variant& variant, const CallChange& change,
+                           const CaseValues& values, const CheckOptions& options) {
+  if (resolved.contract->comm()) return {};
+  Case other = source;
+  for (const auto& [name, text] : change.init) other.init[name] = text;
+  Variant its = variant;
+  if (!change.without.empty()) {
+    auto& with = its.with ? *its.with : its.with.emplace(source.with);
+    std::erase_if(with, [&](const std::string& name) { return contains(change.without, name); });
+  }
+  try {
+    const ResolvedCase changed = resolve(*resolved.contract, other, its);
+    CaseValues left = values;
+    std::erase_if(left, [&](const auto& field) { return !changed.find(field.first); });
+    std::string why;
+    return reference_outputs(reference, changed, other, its, left, options, why);
+  } catch (const HostError&) {
+    throw;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace fk

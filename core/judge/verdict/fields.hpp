@@ -27,11 +27,23 @@ inline const std::vector<std::pair<Speed, std::string>>& json_names(Speed) {
 }
 
 template <class Visitor>
+void fields(Visitor& v, WrongAxis& a) {
+  v("axis", a.axis, "an axis of the output, as in the contract");
+  v("meaning", a.meaning, "its meaning in the contract; empty: none");
+  v("size", a.size, "number of indices");
+  v("wrong", a.wrong, "number of indices with a wrong element");
+  v("indices", a.indices, "these indices in words: all, none, `1 and 2`, `from 16 on`, scattered");
+}
+
+template <class Visitor>
 void fields(Visitor& v, ErrorFigures& e) {
   v("field", e.field, "the output that is wrong; empty: none");
   v("worst", e.worst,
     "largest error as a share of what is allowed; below 1 is right; null: not a number");
-  v("pattern", e.pattern, "which elements are wrong, in one sentence");
+  v("pattern", e.pattern, "the cause, or which elements are wrong, in one sentence");
+  v("name", e.name, "name of this pattern's kind, as in docs/verdict.md; empty: nothing is wrong");
+  v("axes", e.axes, "axes of the output; empty: nothing is wrong, or a sample was compared");
+  v("figures", e.figures, "figures of the pattern, by name");
   v("first_bad", e.first_bad,
     "row-major index of the first wrong element; -1: none, or unknown: a sample was compared");
   v("got", e.got, "the value there; null: no finite number");
@@ -150,6 +162,7 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("variant", c.variant,
     "a variant of the case, named as by `check`, or with hidden rows; empty: as it is written");
   v("sizes", c.sizes, "axes, constructor values, and dtypes other than the first allowed");
+  v("strided", c.strided, "fields with gaps between their rows");
   v("ranks", c.ranks, "how many processes call it together; 1: the op has no communicator");
   v("routing", c.routing,
     "routing for ops with expert ids: uniform, skewed or captured; empty: the case's own");

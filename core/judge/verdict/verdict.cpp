@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
@@ -174,7 +175,40 @@ std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
   return right > kMost ? out + " and " + std::to_string(right - kMost) + " more" : out;
 }
 
-// The status of the whole, and the case with that status; null: it follows from the aggregate.
+// Gaps between rows hold NaN. They were read where each wrong case has gaps and gives NaN, and a
+// right case of the op has none.
+void name_read_gaps(std::vector<CaseVerdict>& cases) {
+  for (CaseVerdict& wrong : cases) {
+    if (wrong.status != Status::wrong || !wrong.errors) continue;
+    bool right = false, all = true;
+    for (const CaseVerdict& other : cases) {
+      if (other.op != wrong.op) continue;
+      right |= is_right(other.status) && other.strided.empty();
+      if (other.status == Status::wrong)
+        all &= !other.strided.empty() && other.errors &&
+               (other.errors->name == "nan" || other.errors->name == "unwritten" ||
+                other.errors->name == "strided");
+    }
+    if (!right || !all || wrong.errors->name == "strided") continue;
+    const std::string fields = join(wrong.strided, ", ");
+    const std::string before = wrong.errors->pattern;
+    wrong.errors->name = "strided";
+    wrong.errors->pattern = "wrong only where rows are strided: in cases with gaps in " + fields;
+    if (const auto at = wrong.why.find(before); at != std::string::npos)
+      wrong.why.replace(at, before.size(), wrong.errors->pattern);
+    wrong.next = "Compute addresses from strides in each of " + fields +
+                 ". Only the last axis of a tensor is dense.";
+  }
+}
+
+// Largest error of a wrong case, as a share of the allowed error; no number is more than any.
+double error_of_case(const CaseVerdict& c) {
+  if (c.status != Status::wrong || !c.errors) return 0;
+  return std::isnan(c.errors->worst) ? HUGE_VAL : c.errors->worst;
+}
+
+// The status of the whole, and the case with that status; null: it follows from the aggregate. The
+// wrong case with the largest error speaks, because it shows most.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
   // A case that was not asked for counts only if it fails.
   const auto rank = [](const CaseVerdict& c) {
@@ -182,8 +216,9 @@ Status overall(const Verdict& v, const CaseVerdict*& speaker) {
                                                           : static_cast<int>(c.status);
   };
   const auto first =
-      std::min_element(v.cases.begin(), v.cases.end(),
-                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+      std::min_element(v.cases.begin(), v.cases.end(), [&](const auto& a, const auto& b) {
+        return rank(a) != rank(b) ? rank(a) < rank(b) : error_of_case(a) > error_of_case(b);
+      });
   speaker = &*first;
   if (first->status <= Status::environment || !is_speed(first->status)) return first->status;
   if (v.aggregate.ratio.value <= 0) return first->status;
@@ -298,6 +333,7 @@ void conclude(Verdict& verdict) {
     if (c.next.empty() && c.status == Status::violation) c.next = next_of_rule(c.rule);
     if (c.next.empty()) c.next = info_of(c.status).next;
   }
+  name_read_gaps(verdict.cases);
   if (!verdict.cases.empty()) {
     verdict.aggregate = aggregate_of(verdict.cases);
     const CaseVerdict* speaker = nullptr;

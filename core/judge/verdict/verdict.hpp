@@ -4,12 +4,14 @@
 // fields.hpp has the fields of the JSON (`fk-host.verdict/1`), with a sentence each.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/cases/numerics/judgement.hpp"
 #include "core/measure/race_clock.hpp"
 #include "core/worker/sandbox.hpp"
 
@@ -67,11 +69,14 @@ bool is_failure(Status status);
 
 // The worst output of the worst call.
 struct ErrorFigures {
-  std::string field;         // the output
-  double worst = 0;          // largest error as a share of the allowed error; below 1 is right
-  std::string pattern;       // "every 4th row from row 3", one sentence
-  int64_t first_bad = -1;    // row-major index of the first wrong element; -1: none
-  double got = 0, want = 0;  // at first_bad
+  std::string field;    // the output
+  double worst = 0;     // largest error as a share of the allowed error; below 1 is right
+  std::string pattern;  // "every 4th row from row 3", one sentence
+  std::string name;     // of the pattern's kind; docs/verdict.md has all of them
+  std::vector<WrongAxis> axes;
+  std::map<std::string, double> figures;  // of the pattern
+  int64_t first_bad = -1;                 // row-major index of the first wrong element; -1: none
+  double got = 0, want = 0;               // at first_bad
   int64_t wrong = 0, compared = 0;
   std::string limit;  // the error model in words
 };
@@ -138,6 +143,7 @@ struct CaseVerdict {
   bool left_out = false;               // by a default verdict: not judged, for the reason in `why`
   std::string variant;                 // empty: as written
   std::string sizes;                   // "T=3 size=17 x:bf16", of the variant
+  std::vector<std::string> strided;    // fields with gaps between rows
   int ranks = 1;                       // number of ranks that call the case together
   std::string routing;                 // uniform, skewed, captured; empty: the case's own
   double skew = 0;                     // the busiest expert's load over the mean; 0: no routing

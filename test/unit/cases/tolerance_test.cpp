@@ -136,7 +136,7 @@ TEST_CASE("tolerance_refuses_a_factor_and_a_lower_precision_that_no_element_show
   CHECK(factor.worst < 1);
   CHECK_FALSE(factor.ok);
   CHECK(std::abs(factor.factor - 1.01) < 0.001);
-  CHECK_THAT(factor.text, ContainsSubstring("everything is 1.0"));
+  CHECK_THAT(factor.text, ContainsSubstring("every element is 1.0"));
   const auto noise = fk::judge(noisy, want, model);
   CHECK(noise.worst < 1);
   CHECK_FALSE(noise.ok);

@@ -230,13 +230,77 @@ TEST_CASE("the case that decides speaks for the whole") {
   CHECK(early.next == info_of(Status::lint).next);
 }
 
+TEST_CASE("the wrong case with the largest error speaks") {
+  const auto wrong = [](const char* name, double worst) {
+    CaseVerdict c = with(Status::wrong);
+    c.case_name = name;
+    c.why = name;
+    c.errors = ErrorFigures{.worst = worst};
+    return c;
+  };
+  Verdict v;
+  v.cases = {wrong("small", 2), wrong("large", 900), wrong("middle", 30)};
+  conclude(v);
+  CHECK_THAT(v.why, ContainsSubstring("case large: large"));
+  // No number is larger than any, and a status that comes first is no matter of size.
+  v = {};
+  v.cases = {wrong("large", 900), wrong("none", NAN), with(Status::crashed)};
+  conclude(v);
+  CHECK(v.status == Status::crashed);
+  v.cases.pop_back();
+  v.why.clear();
+  conclude(v);
+  CHECK_THAT(v.why, ContainsSubstring("case none: none"));
+}
+
+TEST_CASE("gaps are the cause where no case without them is wrong") {
+  const auto wrong = [](std::vector<std::string> strided, const char* name) {
+    CaseVerdict c = with(Status::wrong);
+    c.why = "out: NaN in 9 elements; 9 are off";
+    c.strided = std::move(strided);
+    c.errors = ErrorFigures{.worst = INFINITY, .pattern = "NaN in 9 elements", .name = name};
+    return c;
+  };
+  const auto concluded = [](std::vector<CaseVerdict> cases) {
+    Verdict v;
+    v.cases = std::move(cases);
+    conclude(v);
+    return v;
+  };
+  const Verdict gaps = concluded({wrong({"k", "v"}, "nan"), timed("a", 1.5, 0.01)});
+  CHECK(gaps.cases[0].errors->name == "strided");
+  CHECK_THAT(gaps.why, ContainsSubstring("wrong only where rows are strided: in cases with gaps in "
+                                         "k, v; 9 are off"));
+  CHECK_THAT(gaps.next, ContainsSubstring("strides in each of k, v"));
+  // No right case, a wrong case without gaps, a right case with gaps, and numbers that are wrong.
+  CHECK(concluded({wrong({"k"}, "nan")}).cases[0].errors->name == "nan");
+  CHECK(concluded({wrong({"k"}, "nan"), wrong({}, "nan"), timed("a", 1.5, 0.01)})
+            .cases[0]
+            .errors->name == "nan");
+  CaseVerdict right = timed("a", 1.5, 0.01);
+  right.strided = {"k"};
+  CHECK(concluded({wrong({"k"}, "nan"), right}).cases[0].errors->name == "nan");
+  CHECK(concluded({wrong({"k"}, "tail"), timed("a", 1.5, 0.01)}).cases[0].errors->name == "tail");
+}
+
 TEST_CASE("a verdict survives JSON, and the text has what the JSON has") {
   Verdict v;
   v.candidate = {"mine", "1.0", "candidates/mine.so", "ab12"};
   v.baselines = {{"cpu", "0.1", "cpu.so", "cd34"}};
   v.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};
   auto& c = v.cases[1];
-  c.errors = ErrorFigures{"y", INFINITY, "row 3", 7, 1.5, 2.5, 3, 400, "0.01 |want|"};
+  c.errors = ErrorFigures{.field = "y",
+                          .worst = INFINITY,
+                          .pattern = "row 3",
+                          .name = "axis",
+                          .axes = {{"T", "tokens", 4, 1, "3"}},
+                          .figures = {{"factor", 1.5}},
+                          .first_bad = 7,
+                          .got = 1.5,
+                          .want = 2.5,
+                          .wrong = 3,
+                          .compared = 400,
+                          .limit = "0.01 |want|"};
   c.families = {{"normal", "correct", 3, 0.5}, {"heavy_tail", "wrong", 1, 12.0}};
   c.nulls = {{"zeros", true, 100.0}, {"copy", false, 0.25}};
   c.evidence = "line one\nline two";
@@ -249,6 +313,9 @@ TEST_CASE("a verdict survives JSON, and the text has what the JSON has") {
   const Verdict back = verdict_from(parse_json(json.dump(), "test"), "test");
   CHECK(to_json(back).dump() == json.dump());
   CHECK(std::isnan(back.cases[1].errors->worst));
+  CHECK(json["cases"][1]["errors"]["axes"][0]["indices"] == "3");
+  CHECK(back.cases[1].errors->axes.at(0).meaning == "tokens");
+  CHECK(back.cases[1].errors->figures.at("factor") == 1.5);
   CHECK_FALSE(back.cases[0].errors);
   CHECK(back.cases[0].timings[0].candidate.roofline == 0.5);
   CHECK_FALSE(back.cases[0].timings[0].candidate.occupancy);

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Explanations of wrong answers of a product with a small reference. If these fail, an author is
+// told a wrong cause, or none where there is one. test/hints has whole verdicts on wrong plugins.
+#include "core/cases/patterns/pattern.hpp"
+
+#include <cmath>
+#include <functional>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/cases/comparison.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+fk::Contract shifted_product() {
+  return fk::Contract::parse(
+      "op: shifted\nrevision: 1\nsummary: x times weight, plus shift, plus bias\n"
+      "axes: {T: tokens, H: heads, D: head width, G: groups}\n"
+      "init:\n  - {name: heads, type: int, axis: H}\n  - {name: width, type: int, axis: D}\n"
+      "  - {name: groups, type: int, axis: G}\n"
+      "  - {name: shift, type: float, default: 0.25}\n"
+      "  - {name: reach, type: int, default: 3, min: 0}\n"
+      "weights:\n  - {name: weight, shape: [G, D], dtype: x}\n"
+      "  - {name: gate, shape: [D, D], dtype: x}\n"
+      "  - {name: bias, shape: [D], dtype: x, optional: true}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, H, D], dtype: float, layout: strided}\n"
+      "  - {name: groups_of, role: in, shape: [G, D], dtype: x}\n"
+      "  - {name: out, role: out, shape: [T, H, D], dtype: x}\n"
+      "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n"
+      "    - {T: 6, heads: 4, width: 8, groups: 2, with: [bias]}\n"
+      "    - {name: gaps, T: 6, heads: 4, width: 8, groups: 2, with: [bias], strided: {x: 40}}\n",
+      "shifted.yaml", 1, "test");
+}
+
+struct Shifted {
+  double shift = 0.25;
+  int64_t reach = 3;
+  bool bias = true;
+  std::function<int64_t(int64_t)> group = [](int64_t head) { return head / 2; };
+
+  fk::CaseValues operator()(const fk::CaseValues& in) const {
+    fk::Tensor out(fk::DType::f32, {6, 4, 8});
+    for (int64_t t = 0; t < 6; ++t)
+      for (int64_t h = 0; h < 4; ++h)
+        for (int64_t d = 0; d < 8; ++d) {
+          const int64_t at = (t * 4 + h) * 8 + d;
+          double value = in.at("x")[0].at(at) * in.at("weight")[0].at(group(h) * 8 + d) + shift;
+          for (int64_t k = 0; k < reach; ++k) value += 0.1 * in.at("gate")[0].at(k * 8 + d);
+          if (bias) value += in.at("bias")[0].at(d);
+          out.set(at, value);
+        }
+    fk::CaseValues all;
+    all["out"].push_back(std::move(out));
+    return all;
+  }
+};
+
+class Asked {
+ public:
+  explicit Asked(size_t which = 0)
+      : resolved(fk::resolve(contract, contract.cases.at(which), {})),
+        inputs(fk::make_inputs(resolved, 3, 1)),
+        want(Shifted()(inputs)) {}
+
+  fk::WrongElements told(const fk::CaseValues& got) {
+    fk::AskReference ask = [](const fk::CaseValues& in) { return Shifted()(in); };
+    ask.with_changes([this](const fk::CallChange& change, const fk::CaseValues& in) {
+      ++questions;
+      const double until = fk::now_seconds() + seconds;
+      while (fk::now_seconds() < until) {
+      }
+      Shifted other;
+      if (change.init.count("shift")) other.shift = std::stod(change.init.at("shift"));
+      if (change.init.count("reach")) other.reach = std::stoll(change.init.at("reach"));
+      other.bias = change.without.empty();
+      return other(in);
+    });
+    return fk::compare_outputs(resolved, inputs, got, want, fk::kMostElements, ask).wrong;
+  }
+  template <class Change>
+  fk::WrongElements after(const Change& change) {
+    fk::CaseValues got = want;
+    for (int64_t i = 0; i < 192; ++i)
+      got["out"][0].set(i, change(i / 32, i / 8 % 4, i % 8, want.at("out")[0].at(i)));
+    return told(got);
+  }
+
+  fk::Contract contract = shifted_product();
+  fk::ResolvedCase resolved;
+  fk::CaseValues inputs, want;
+  int questions = 0;
+  double seconds = 0;
+};
+
+}  // namespace
+
+TEST_CASE("patterns name the constructor value or the input that was not read") {
+  Asked asked;
+  auto wrong = asked.told(Shifted{.shift = 0}(asked.inputs));
+  CHECK(wrong.name == "attribute_without_effect");
+  CHECK(wrong.pattern == "shift has no effect: the values are right for shift = 0");
+  CHECK(wrong.figures.at("shift") == 0.25);
+  CHECK(wrong.figures.at("right_for") == 0);
+  wrong = asked.told(Shifted{.reach = 4}(asked.inputs));
+  CHECK(wrong.name == "attribute_off_by_one");
+  CHECK(wrong.pattern ==
+        "reach is off by one: the values are right for reach = 4, and this case has 3");
+  CHECK(asked.told(Shifted{.reach = 2}(asked.inputs)).name == "attribute_off_by_one");
+  CHECK(asked.told(Shifted{.reach = 0}(asked.inputs)).name == "attribute_without_effect");
+  wrong = asked.told(Shifted{.bias = false}(asked.inputs));
+  CHECK(wrong.name == "input_ignored");
+  CHECK(wrong.pattern == "bias is ignored: the values are right without it");
+  fk::CaseValues turned = asked.inputs;
+  for (int64_t i = 0; i < 64; ++i)
+    turned["gate"][0].set(i % 8 * 8 + i / 8, asked.inputs.at("gate")[0].at(i));
+  CHECK(asked.told(Shifted()(turned)).name == "input_transposed");
+}
+
+TEST_CASE("patterns claim no cause that does not explain all wrong elements") {
+  Asked asked;
+  // Half of the elements lack the shift.
+  const auto half = asked.after(
+      [](int64_t t, int64_t, int64_t d, double v) { return (t + d) % 2 ? v - 0.25 : v; });
+  CHECK(half.name == "scattered");
+  CHECK(half.figures.empty());
+  const auto one = asked.after([](int64_t t, int64_t h, int64_t d, double v) {
+    return t == 2 && h == 1 && d == 3 ? v + 1 : v;
+  });
+  CHECK(one.count == 1);
+  CHECK(one.name == "axis");
+  CHECK(one.pattern == "token 2 of 6, head 1 of 4, head width 3 of 8 are wrong");
+  CHECK(asked.questions > 0);
+}
+
+TEST_CASE("questions about a cause end with their time") {
+  Asked asked;
+  asked.seconds = 0.3;
+  const auto wrong = asked.told(Shifted{.bias = false}(asked.inputs));
+  CHECK(asked.questions == 1);  // the second one would end after half a second
+  CHECK(wrong.name != "input_ignored");
+}
+
+TEST_CASE("patterns know axes, heads and tails by their names") {
+  Asked asked;
+  auto wrong = asked.told(Shifted{.group = [](int64_t h) { return h % 2; }}(asked.inputs));
+  CHECK(wrong.name == "head_group");
+  CHECK(wrong.pattern == "heads 1 and 2 of 4 are wrong");
+  CHECK_THAT(wrong.next, ContainsSubstring("reads index h / 2 of the groups"));
+  CHECK_THAT(wrong.next, ContainsSubstring("which h % 2 is another index"));
+  REQUIRE(wrong.axes.size() == 3);
+  CHECK(wrong.axes[1].axis == "H");
+  CHECK(wrong.axes[1].meaning == "heads");
+  CHECK(wrong.axes[1].size == 4);
+  CHECK(wrong.axes[1].wrong == 2);
+  CHECK(wrong.axes[1].indices == "1 and 2");
+  CHECK(wrong.axes[0].indices == "all");
+  wrong = asked.told(Shifted{.group = [](int64_t) { return int64_t{0}; }}(asked.inputs));
+  CHECK(wrong.name == "head_group");
+  CHECK_THAT(wrong.next, ContainsSubstring("for which 0 is another index"));
+  wrong = asked.after([](int64_t t, int64_t, int64_t, double v) { return t >= 4 ? v * v + 1 : v; });
+  CHECK(wrong.name == "tail");
+  CHECK(wrong.pattern == "tokens 4 and 5 of 6 are wrong");
+  wrong = asked.after([](int64_t, int64_t h, int64_t, double v) { return h == 0 ? v * v + 1 : v; });
+  CHECK(wrong.name == "axis");
+  CHECK(wrong.pattern == "head 0 of 4 is wrong");
+}
+
+TEST_CASE("patterns name strides only where rows have gaps") {
+  const auto later_rows = [](int64_t t, int64_t, int64_t, double v) { return t ? v * v + 1 : v; };
+  Asked dense, gaps(1);
+  CHECK(dense.after(later_rows).name != "strided");
+  const auto wrong = gaps.after(later_rows);
+  CHECK(wrong.name == "strided");
+  CHECK_THAT(wrong.pattern, ContainsSubstring("rows of x are 32 elements long and 40 apart"));
+  CHECK(wrong.figures.at("step") == 40);
+  CHECK(gaps.after([](int64_t, int64_t, int64_t, double v) { return v * v + 1; }).name !=
+        "strided");
+}
+
+TEST_CASE("patterns name a factor, a copy and a lower precision") {
+  Asked asked;
+  auto wrong = asked.after([](int64_t, int64_t, int64_t, double v) { return 1.0005 * v; });
+  CHECK(wrong.name == "factor");
+  CHECK(wrong.pattern == "every element is 1.0005 times too large");
+  CHECK(wrong.figures.at("factor") == Approx(1.0005).epsilon(1e-6));
+  wrong = asked.after([](int64_t, int64_t, int64_t, double v) { return 6.0 / 5 * v; });
+  CHECK_THAT(wrong.next, ContainsSubstring("1.2 is T / (T - 1) with T = 6 (tokens)"));
+  fk::CaseValues copy;
+  copy["out"].push_back(asked.inputs.at("x")[0]);
+  wrong = asked.told(copy);
+  CHECK(wrong.name == "copy_of_input");
+  CHECK(wrong.pattern == "out is a copy of x");
+  const auto rounded = [](fk::DType dtype, double v) {
+    const fk::Tensor one = fk::Tensor::of(fk::DType::f32, {1}, {v});
+    return one.to(dtype).to(fk::DType::f32).at(0);
+  };
+  wrong =
+      asked.after([&](int64_t, int64_t, int64_t, double v) { return rounded(fk::DType::bf16, v); });
+  CHECK(wrong.name == "rounded_output");
+  wrong = asked.after(
+      [&](int64_t, int64_t, int64_t, double v) { return 0.7 * rounded(fk::DType::bf16, v / 0.7); });
+  CHECK(wrong.name == "rounded_between");
+  CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to bf16"));
+  wrong = asked.after(
+      [&](int64_t, int64_t, int64_t, double v) { return 0.7 * rounded(fk::DType::f16, v / 0.7); });
+  CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to f16 or tf32"));
+}
+
+TEST_CASE("the kinds of patterns have names of their own, and a row each in docs/verdict.md") {
+  const std::string page = fk::read_file(fk::paths::home() / "docs/verdict.md");
+  const auto kinds = fk::pattern_kinds();
+  CHECK(kinds.size() > 30);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (i > 0) CHECK(std::string(kinds[i - 1].name) < kinds[i].name);
+    CHECK_THAT(page, ContainsSubstring("| `" + std::string(kinds[i].name) + "` | " +
+                                       kinds[i].example + " |"));
+  }
+}
