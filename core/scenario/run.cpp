@@ -482,6 +482,7 @@ class ScenarioRun {
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const PluginSet& plugin_set) {
   check_run(scenario, options, plugin_set);
+  need_room(scenario, options, catalog);
   const DeviceLock turn = devices_of_run(scenario, options);
   const auto watch = GpuTelemetry::of(options.device);
   RunOptions watched = options;
