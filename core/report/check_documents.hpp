@@ -18,8 +18,8 @@ inline const std::vector<std::pair<CheckStatus, std::string>>& json_names(CheckS
   static const auto names = [] {
     std::vector<std::pair<CheckStatus, std::string>> all;
     for (const CheckStatus s :
-         {CheckStatus::ok, CheckStatus::unsupported, CheckStatus::unjudged, CheckStatus::untestable,
-          CheckStatus::wrong, CheckStatus::violation})
+         {CheckStatus::ok, CheckStatus::unsupported, CheckStatus::left_out, CheckStatus::unjudged,
+          CheckStatus::untestable, CheckStatus::wrong, CheckStatus::violation})
       all.emplace_back(s, status_name(s));
     return all;
   }();
