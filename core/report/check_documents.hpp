@@ -61,6 +61,7 @@ struct CheckDocument {
   std::vector<std::string> families;
   std::string captured, device;
   bool passed = false;
+  std::vector<std::string> unjudged;
   std::optional<JudgedFromOutside> judged;
   std::vector<Protection> protections;
   std::vector<CheckRow> rows;
@@ -77,7 +78,8 @@ void fields(Visitor& v, CheckDocument& d) {
   v("families", d.families, "only these kinds of inputs; empty: all");
   v("captured", d.captured, "the origin of recorded cases; empty: the contracts' cases");
   v("device", d.device, "the device");
-  v("passed", d.passed, "whether the plugin passed");
+  v("passed", d.passed, "whether the plugin passed: no fault, and no op is unjudged");
+  v("unjudged", d.unjudged, "ops without a reference for any case that the plugin takes");
   v("judged", d.judged, "the judge's answer to the same cases; null: nobody asked the judge");
   v("protections", d.protections, "the sandbox of the plugin's process");
   v("rows", d.rows, "one row for each case and variant");
