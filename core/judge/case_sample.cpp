@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One sample of a case run: the oracle deals inputs to sets of buffers, a worker calls once on each
-// set, and the oracle compares the outputs.
+// One sample of a case run. The oracle deals inputs to sets of buffers. A worker calls once on each
+// set. Then the oracle compares the outputs.
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>

@@ -478,12 +478,12 @@ class ScenarioRun {
   NullAnswer mutant_;
   double tolerance_ = 0, baseline_check_s_ = 0;
 };
-
 }  // namespace
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const PluginSet& plugin_set) {
   check_run(scenario, options, plugin_set);
+  need_room(scenario, options, catalog);
   const DeviceLock turn = devices_of_run(scenario, options);
   const auto watch = GpuTelemetry::of(options.device);
   RunOptions watched = options;
