@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/exec/model.hpp"
@@ -131,6 +132,13 @@ std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
   const auto it = found.find(arch);
   if (it == found.end()) return std::nullopt;
   return ModelInfo::load(it->second);
+}
+
+std::vector<std::string> models_that_mention(const std::string& text) {
+  std::vector<std::string> names;
+  for (const auto& [stem, path] : files("models", ".yaml"))
+    if (read_file(path).find(text) != std::string::npos) names.push_back(stem);
+  return names;
 }
 
 ModelInfo find_model_info(const std::string& arch) {
