@@ -160,6 +160,13 @@ std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
   return ModelInfo::load(it->second);
 }
 
+std::vector<std::string> models_that_mention(const std::string& text) {
+  std::vector<std::string> names;
+  for (const auto& [stem, path] : files("models", ".yaml"))
+    if (read_file(path).find(text) != std::string::npos) names.push_back(stem);
+  return names;
+}
+
 ModelInfo find_model_info(const std::string& arch) {
   const auto found = model_files();
   const auto it = found.find(arch);

@@ -45,6 +45,8 @@ std::vector<ModelInfo> load_model_infos();
 ModelInfo find_model_info(const std::string& arch);
 // The same; nothing where no file has the name.
 std::optional<ModelInfo> maybe_model_info(const std::string& arch);
+// Models whose files have the text, by their names. Reads the files, and parses none of them.
+std::vector<std::string> models_that_mention(const std::string& text);
 
 // Keys that configurations of a model may have and no answer depends on.
 std::vector<std::string> keys_without_effect(const std::string& arch);

@@ -99,9 +99,11 @@ std::string find_arch(const Config& config, const char* key, const std::string& 
   // A file is named as its model_type, so mostly there is one to read.
   if (const auto type = config.text("model_type", ""); !type.empty() && table().count(type) == 0)
     if (const ModelInfo* info = described(type); info && is_named(*info, key, name)) return type;
+  for (const auto& arch : models_that_mention(name))
+    if (table().count(arch) == 0)
+      if (const ModelInfo* info = described(arch); info && is_named(*info, key, name)) return arch;
   for (const auto& arch : described_names()) {
     const ModelInfo& info = *described(arch);
-    if (is_named(info, key, name)) return arch;
     known.insert(known.end(), info.architectures.begin(), info.architectures.end());
     if (std::string_view(key) == "model_type") known.push_back(arch);
   }

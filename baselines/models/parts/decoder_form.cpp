@@ -93,6 +93,7 @@ class Reader {
     f_.after_attention = norms.text("after_attention", "");
     f_.before_mlp = norms.text("before_mlp", "");
     f_.after_mlp = norms.text("after_mlp", "");
+    f_.norms_after_sum = norms.boolean("after_sum", false);
     f_.embedding_norm = norms.text("embedding", "");
     f_.first_layer_bare = norms.boolean("first_layer_bare", false);
     f_.bidirectional = d_.boolean("bidirectional", false);
@@ -115,6 +116,7 @@ class Reader {
     f_.base.attention_bias = bias.boolean("qkv", false);
     f_.o_bias = bias.boolean("o", false);
     f_.mlp_bias = bias.boolean("mlp", false);
+    f_.down_bias = bias.boolean("down", f_.mlp_bias);
     f_.base.head_bias = bias.boolean("head", false);
     f_.sinks = d_.boolean("sinks", false);
     if (d_.boolean("latent", false)) {
@@ -343,6 +345,10 @@ class Reader {
     names.layers = n.text("layers", names.layers);
     names.embedding = n.text("embedding", names.embedding);
     f_.position = n.text("position", "");
+    f_.types = n.text("types", "");
+    if (!f_.types.empty() && config_.has("type_vocab_size") &&
+        config_.integer("type_vocab_size") != 0)
+      f_.token_types = read_size(config_, "type_vocab_size");
     names.norm = n.text("norm", names.norm);
     names.head = n.text("head", names.head);
     f_.qkv = n.texts("qkv", {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
@@ -358,6 +364,7 @@ class Reader {
                                        : DecoderForm::QkvRows::blocks;
     if (rows == "quarters" && (f_.base.heads % 4 != 0 || f_.base.kv_heads != f_.base.heads))
       config_.fail("four shards do not divide its heads");
+    f_.up_first = n.boolean("up_first", false);
     f_.transposed = n.boolean("transposed", false);
     f_.buffers = n.texts("buffers", {});
     if (f_.qkv.size() != 1 && f_.qkv.size() != 3) n.fail_at("qkv", "it has one name or three");
@@ -394,8 +401,9 @@ bool DecoderForm::is_plain() const {
   return names && scales && rotation && experts && !bidirectional && embedding_norm.empty() &&
          !sinks && latent.kv_rank == 0 && norm == Norm::rms && !plus_one &&
          after_attention.empty() && after_mlp.empty() && !parallel &&
-         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias && gated &&
-         activation == "silu" && !transposed && qkv_rows == QkvRows::blocks;
+         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias &&
+         !down_bias && !norms_after_sum && gated && activation == "silu" && !transposed &&
+         qkv_rows == QkvRows::blocks;
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {

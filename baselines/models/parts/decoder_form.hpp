@@ -19,6 +19,8 @@ struct DecoderForm {
   Norm norm = Norm::rms;
   bool plus_one = false, norm_weight = true, norm_bias = false;
   std::string before_attention, after_attention, before_mlp, after_mlp;
+  // `after_attention` and `after_mlp` are norms of the sums of the stream and a block.
+  bool norms_after_sum = false;
   // Attention and MLP see the same stream. Without before_mlp both see the same norm of it.
   bool parallel = false;
   // Encoders: every token sees all others. There is no cache and no head.
@@ -44,8 +46,9 @@ struct DecoderForm {
   std::vector<int64_t> rope_of;    // by layer: which of them; -1: a layer does not rotate
   bool learned_positions = false;  // a table of positions is added to the embedding
   int64_t position_offset = 0;     // rows of it before position 0
+  int64_t token_types = 0;         // rows of a table of kinds of tokens; 0: there is none
 
-  bool gated = true, mlp_bias = false;
+  bool gated = true, mlp_bias = false, down_bias = false;
   std::string activation = "silu";  // silu, gelu, gelu_tanh, relu, relu2
 
   // A mixture of experts in place of the MLP of some layers.
@@ -76,12 +79,13 @@ struct DecoderForm {
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1, logit_cap = 0;
 
   // Checkpoint names below a layer, without ".weight". The others are in base.names.
-  std::string position, o, q_norm, k_norm, down;
+  std::string position, types, o, q_norm, k_norm, down;
   std::vector<std::string> qkv, up;  // one fused, or the parts (gated: gate, up)
   // Rows of a fused qkv: q, k, v; groups of a key/value head with its queries before; or the four
   // shards of a training, each of which has a part of q, of v and of k.
   enum class QkvRows { blocks, groups, quarters };
   QkvRows qkv_rows = QkvRows::blocks;
+  bool up_first = false;    // rows of a fused gate and up
   bool transposed = false;  // matrices of layers are [in, out]
   // Tensors of a layer that old checkpoints have and nobody reads.
   std::vector<std::string> buffers;

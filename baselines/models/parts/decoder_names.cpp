@@ -85,6 +85,13 @@ std::vector<PartView> qkv_views(const DecoderForm& f, const WeightSpec& spec) {
   return {view(0, queries), view(shards ? 2 : queries, 1), view(shards ? 1 : queries + 1, 1)};
 }
 
+// A half of the rows of a fused tensor.
+PartView half_view(const WeightSpec& spec, int64_t half) {
+  PartView v{{2, spec.shape[0] / 2}, 0, half, 1, {0, 1}};
+  if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(2);
+  return v;
+}
+
 }  // namespace
 
 void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
@@ -92,6 +99,8 @@ void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
     const bool fused = parts.size() > 1 && std::ranges::count(parts, parts[0]) > 1;
     if (fused && parts.size() == 3 && f.qkv_rows != DecoderForm::QkvRows::blocks)
       spec.views = qkv_views(f, spec);
+    else if (fused && parts.size() == 2 && f.up_first)
+      spec.views = {half_view(spec, 1), half_view(spec, 0)};
     else if (fused)
       parts.resize(1);
   }

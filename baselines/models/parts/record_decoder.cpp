@@ -115,6 +115,12 @@ class Recording {
                        {{"num_embeddings", c_.max_position},
                         {"embedding_dim", c_.hidden_size},
                         {"ids", step_.positions}}));
+    if (f_.token_types > 0)
+      stream_ = add(f_.types, stream_,
+                    n_("embedding", f_.types,
+                       {{"num_embeddings", f_.token_types},
+                        {"embedding_dim", c_.hidden_size},
+                        {"ids", n_.input("types", DType::i64, {step_.tokens})}}));
     if (!f_.embedding_norm.empty()) stream_ = norm(f_.embedding_norm, stream_);
     if (!n_.divided()) return;
     // A rank has a share of it, which the first norm sums up.
@@ -131,6 +137,14 @@ class Recording {
     const auto after = [&](const std::string& name, Value x) {
       return name.empty() ? x : norm(below(at, name), x);
     };
+    const auto norm_of_sum = [&](const std::string& name, const std::string& block, Value x) {
+      const Value sum = rms() ? add(block, stream_, x) : x;
+      stream_ = norm(below(at, name), sum, rms() ? Value{} : stream_);
+    };
+    if (f_.norms_after_sum) {
+      norm_of_sum(f_.after_attention, attention_path, attention(attention_path, i, stream_));
+      return norm_of_sum(f_.after_mlp, mlp_path, mlp(mlp_path, i, stream_));
+    }
     const bool bare = f_.first_layer_bare && i == 0;
     const Value x = normed(at, bare ? "" : f_.before_attention);
     if (f_.parallel) {
@@ -305,26 +319,31 @@ class Recording {
 
   Value mlp(const std::string& at, int64_t layer, Value x) {
     if (f_.is_mixture(layer)) return mixture(at, layer, x);
-    return dense(at, x, c_.intermediate_size, f_.mlp_bias, f_.up, layer_path(c_, layer));
+    return dense(at, x, c_.intermediate_size, {f_.mlp_bias, f_.down_bias}, f_.up,
+                 layer_path(c_, layer));
   }
 
   // An MLP with the names `up` of its first products below a layer.
-  Value dense(const std::string& at, Value x, int64_t size, bool biases,
+  struct MlpBiases {
+    bool up, down;
+  };
+  Value dense(const std::string& at, Value x, int64_t size, MlpBiases biases,
               const std::vector<std::string>& up, const std::string& layer) {
     n_.common({{"intermediate_size", size}});
     const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
-    if (f_.gated && silu && !biases) return n_("gated_mlp", at, {{"x", x}});
+    if (f_.gated && silu && !biases.up && !biases.down) return n_("gated_mlp", at, {{"x", x}});
     if (!f_.gated && (exact || f_.activation == "gelu_tanh")) {
       std::vector<std::string> with;
-      if (biases) with = {"fc1_bias", "fc2_bias"};
+      if (biases.up) with.emplace_back("fc1_bias");
+      if (biases.down) with.emplace_back("fc2_bias");
       return n_("gelu_mlp", at, {{"x", x}, {"approximate", exact ? "none" : "tanh"}}, with);
     }
     const Value weight =
         f_.gated ? n_.find("gated_mlp", at, "gate_up") : n_.find("gelu_mlp", at, "fc1");
     std::vector<std::string> names;
     for (const auto& name : up) names.push_back(below(layer, name));
-    const Value bias = f_.gated && biases ? gate_up_bias(at, names, size)
-                                          : weight_if(biases, "gelu_mlp", at, "fc1_bias");
+    const Value bias = f_.gated && biases.up ? gate_up_bias(at, names, size)
+                                             : weight_if(biases.up, "gelu_mlp", at, "fc1_bias");
     const Value wide = n_("linear", below(at, f_.gated ? "gate_up_proj" : "up_proj"),
                           {{"weight", weight}, {"bias", bias}, {"x", x}});
     const int64_t columns = n_.shape(wide)[1].value();
@@ -334,7 +353,7 @@ class Recording {
     const Value activated = n_(op, below(at, "act_fn"), args);
     return share_of(below(at, "down_proj"),
                     {{"weight", n_.find("gelu_mlp", at, "fc2")},
-                     {"bias", weight_if(biases, "gelu_mlp", at, "fc2_bias")},
+                     {"bias", weight_if(biases.down, "gelu_mlp", at, "fc2_bias")},
                      {"x", activated}});
   }
 
@@ -375,8 +394,8 @@ class Recording {
 
   Value shared(const std::string& at, int64_t layer, Value x) {
     const DecoderForm::Mixture& m = f_.mixture;
-    return dense(below(at, "shared_experts"), x, m.shared_width, m.shared_bias, m.shared_up,
-                 layer_path(c_, layer));
+    return dense(below(at, "shared_experts"), x, m.shared_width, {m.shared_bias, m.shared_bias},
+                 m.shared_up, layer_path(c_, layer));
   }
 
   // ---- the head ----

