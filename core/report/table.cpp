@@ -36,24 +36,6 @@ void append(std::string& line, const Cell& cell, int64_t width, Align align, boo
   if (align == Align::left) line.append(pad, ' ');
 }
 
-// A cell of a CSV file: quoted where a reader would split it.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
-std::string markdown_cell(const std::string& text) {
-  constexpr std::string_view kMarks = "\\|`*_[]<>";
-  std::string out;
-  for (const char c : text) {
-    if (kMarks.find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 }  // namespace
 
 bool colour_wanted(std::FILE* stream) {
@@ -81,29 +63,20 @@ void Table::row(std::vector<Cell> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::csv() const {
-  std::string out;
-  const auto line = [&](size_t count, const auto& cell) {
-    for (size_t i = 0; i < count; ++i) out += (i ? "," : "") + csv_cell(cell(i));
-    out += "\n";
-  };
-  line(columns_.size(), [&](size_t i) { return columns_[i].heading; });
-  for (const auto& row : rows_) line(row.size(), [&](size_t i) { return row[i].text; });
-  return out;
+std::string Table::exported(std::string (*format)(const TextRow&,
+                                                  const std::vector<TextRow>&)) const {
+  TextRow headings;
+  for (const auto& column : columns_) headings.push_back(column.heading);
+  std::vector<TextRow> rows;
+  for (const auto& row : rows_) {
+    TextRow& texts = rows.emplace_back();
+    for (const auto& cell : row) texts.push_back(cell.text);
+  }
+  return format(headings, rows);
 }
 
-std::string Table::markdown() const {
-  std::string out;
-  const auto line = [&](const auto& cell) {
-    out += "|";
-    for (size_t i = 0; i < columns_.size(); ++i) out += " " + cell(i) + " |";
-    out += "\n";
-  };
-  line([&](size_t i) { return markdown_cell(columns_[i].heading); });
-  line([&](size_t i) { return std::string(columns_[i].align == Align::right ? "---:" : "---"); });
-  for (const auto& row : rows_) line([&](size_t i) { return markdown_cell(row[i].text); });
-  return out;
-}
+std::string Table::csv() const { return exported(csv_text); }
+std::string Table::markdown() const { return exported(markdown_text); }
 
 std::string Table::text(bool colour, int indent) const {
   std::vector<int64_t> widths;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/report/export.hpp"
+
 namespace fk {
 
 enum class Align : uint8_t { left, right };
@@ -39,12 +41,13 @@ class Table {
   bool empty() const { return rows_.empty(); }
   // The table with headings. Each line begins with `indent` spaces and has no blanks at its end.
   std::string text(bool colour, int indent = 2) const;
-  // RFC 4180, with headings, without styles.
+  // For other programs (export.hpp), with headings, without styles.
   std::string csv() const;
-  // A GitHub table. Marks of Markdown and HTML in cells are escaped.
   std::string markdown() const;
 
  private:
+  std::string exported(std::string (*format)(const TextRow&, const std::vector<TextRow>&)) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };

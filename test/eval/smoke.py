@@ -163,8 +163,18 @@ refuses = submission("refuses", [("picky.so", picky, ["global_response_norm"])])
 (home / "scenarios").unlink()
 shutil.copytree(source / "scenarios", home / "scenarios")
 (home / "scenarios/suites/vision.yaml").write_text("suite: vision\nops: {size: smoke, seconds: 0}\nmodels: {scenarios: [smoke/small_convnext.yaml], processes: 2}\n")
-(e,), said = evaluate("vision", "--candidates", refuses)
+quick = submission("quick", [("norm.so", norm, ["rms_norm"])])
+(e, other), said = evaluate("vision", "--candidates", refuses, quick)
+assert other["submission"] == "quick" and [m["verdict"] for m in other["models"]] == ["untouched"] and other["score"]["value"] == 0, other["models"]
+beside = json.loads(call("compare-submissions", "refuses", "quick", "--json").stdout)
+assert {r["what"]: (r["a"], r["b"]) for r in beside["score"]}["coverage"] == (0, 0) and len(beside["cases"]) > 2, beside
 assert e["components"]["coverage"] == 0 and e["score"]["value"] == 0 and e["speed"]["value"] == 1, e["score"]
+
+
+# Without time no job begins, and there is no score; nobody takes that for a result.
+(e,), said = evaluate("smoke", "--candidates", mixed, "--folder", work / "hurry", "--time-limit", "0.1", code=3)
+assert not e["complete"] and len(e["missing"]) == 6 and "no time left" in e["missing"][0]["why"] and not e["families"], e["missing"]
+assert not list((work / "hurry").glob("evaluations/*")), "an evaluation without all results is not kept"
 
 
 # Mistakes.

@@ -102,7 +102,7 @@ std::string three_digits(double value) {
 }
 
 // `own` is the public key of this host.
-void print_rows(const std::vector<RankedRow>& rows, const std::string& own) {
+void print_ranking(const std::vector<RankedRow>& rows, const std::string& own) {
   const bool colour = colour_wanted(stdout);
   for (size_t begin = 0; begin < rows.size();) {
     const Evaluation& first = rows[begin].of;
@@ -172,7 +172,7 @@ int leaderboard(const LeaderboardArguments& a, bool as_json) {
   if (as_json)
     print_json(document(out), a.json);
   else
-    print_rows(out.rows, out.signed_by);
+    print_ranking(out.rows, out.signed_by);
   return kExitOk;
 }
 

@@ -28,3 +28,10 @@ TEST_CASE("table_control_characters_are_replaced") {
   table.row({"a\033[2Jb\n"});
   CHECK(table.text(false, 0) == "text\na?[2Jb?\n");
 }
+
+TEST_CASE("table_for_other_programs_has_headings_and_no_styles") {
+  Table table({{"op"}, {"why", Align::right}});
+  table.row({Cell("rms_norm", Style::bad), "a, \"b\" | c"});
+  CHECK(table.csv() == "op,why\r\nrms_norm,\"a, \"\"b\"\" | c\"\r\n");
+  CHECK_THAT(table.markdown(), ContainsSubstring("| rms\\_norm | a, \"b\" \\| c |"));
+}
