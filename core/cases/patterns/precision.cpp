@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/cases/patterns/pattern.hpp"
 
@@ -15,6 +16,8 @@ constexpr PatternKind kPrecisionKinds[] = {
      "out holds values of bf16: it was rounded before the store"},
     {"rounded_between", surety::kFigure,
      "the errors are those of one rounding to bf16 between float32 steps"},
+    {"small_errors", surety::kKind,
+     "all errors are small, at most 0.00015 of the values: a step or a function is imprecise"},
     {"sum_in_low_precision", surety::kFigure, "the errors are those of a sum of 64 terms in bf16"}};
 
 struct LowPrecision {
@@ -86,10 +89,44 @@ Explanation precision_found(const char* name, std::string text, std::string next
           {{"error_rms", rms}, {"roundings", unit > 0 ? rms / unit : 0}}};
 }
 
-std::optional<Explanation> look_for_precision(const WrongAnswer& answer) {
-  constexpr int64_t kFewest = 32;
-  if (!is_float(answer.field.dtype) || !answer.all_finite() || answer.size() < kFewest)
-    return std::nullopt;
+// True if at least half of all rows and columns have a wrong element.
+bool is_everywhere(const WrongAnswer& answer) {
+  const int64_t columns = answer.want.shape.empty() ? 1 : answer.want.shape.back();
+  std::set<int64_t> row, column;
+  for (int64_t i = 0; i < answer.size(); ++i)
+    if (answer.wrong[static_cast<size_t>(i)]) row.insert(i / columns), column.insert(i % columns);
+  return 2 * static_cast<int64_t>(row.size()) * columns >= answer.size() &&
+         2 * static_cast<int64_t>(column.size()) >= columns;
+}
+
+// Errors below one rounding to bf16, of both signs and everywhere. A wrong formula has larger ones.
+std::optional<Explanation> look_for_small_errors(const WrongAnswer& answer) {
+  constexpr int64_t kFewestSmall = 8;
+  if (answer.count < kFewestSmall || !is_everywhere(answer)) return std::nullopt;
+  double squares = 0, largest = 0;
+  for (const double w : answer.want_values) squares += w * w;
+  const double size = std::sqrt(squares / static_cast<double>(answer.size()));
+  int64_t above = 0;
+  for (size_t i = 0; i < answer.wrong.size(); ++i) {
+    const double w = answer.want_values[i], error = answer.got_values[i] - w;
+    largest = std::max(largest, std::abs(error) / std::max(std::abs(w), size));
+    above += answer.wrong[i] && error * w > 0;
+  }
+  const bool mixed = above * 10 >= answer.count && (answer.count - above) * 10 >= answer.count;
+  if (!mixed || !(largest <= epsilon(DType::bf16) / 2)) return std::nullopt;
+  return Explanation{
+      "small_errors",
+      surety::kKind + 0.05,
+      fmt::format("all errors are small, at most {:.2g} of the values: a step or a function is "
+                  "imprecise",
+                  largest),
+      "The formula may be right. Look for an intermediate in f16, bf16 or tf32, and for "
+      "approximate "
+      "functions (fast math, tables).",
+      {{"largest", largest}}};
+}
+
+std::optional<Explanation> look_for_roundings(const WrongAnswer& answer) {
   const ErrorSizes errors = sizes_of_errors(answer);
   if (!errors.common || !(errors.rms > 0)) return std::nullopt;
   const bool wide = bytes(answer.field.dtype) >= 4;
@@ -128,6 +165,14 @@ std::optional<Explanation> look_for_precision(const WrongAnswer& answer) {
         errors.rms, each.unit());
   }
   return std::nullopt;
+}
+
+std::optional<Explanation> look_for_precision(const WrongAnswer& answer) {
+  constexpr int64_t kFewest = 32;
+  if (!is_float(answer.field.dtype) || !answer.all_finite() || answer.size() < kFewest)
+    return std::nullopt;
+  if (auto found = look_for_roundings(answer)) return found;
+  return look_for_small_errors(answer);
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST_CASE("the wrong case with the largest error speaks") {
     CaseVerdict c = with(Status::wrong);
     c.case_name = name;
     c.why = name;
-    c.errors = ErrorFigures{.worst = worst};
+    c.errors.emplace().worst = worst;
     return c;
   };
   Verdict v;
@@ -258,7 +258,10 @@ TEST_CASE("gaps are the cause where no case without them is wrong") {
     CaseVerdict c = with(Status::wrong);
     c.why = "out: NaN in 9 elements; 9 are off";
     c.strided = std::move(strided);
-    c.errors = ErrorFigures{.worst = INFINITY, .pattern = "NaN in 9 elements", .name = name};
+    ErrorFigures& errors = c.errors.emplace();
+    errors.worst = INFINITY;
+    errors.pattern = "NaN in 9 elements";
+    errors.name = name;
     return c;
   };
   const auto concluded = [](std::vector<CaseVerdict> cases) {
