@@ -195,7 +195,7 @@ def inputs_of(kind, model):
     ids = torch.randint(3, min(config.vocab_size, 128), (2, 24), generator=generator)
     if kind.startswith("Whisper"):
         return {"input_features": rand(2, config.num_mel_bins, 2 * config.max_source_positions), "decoder_input_ids": ids[:, :12]}
-    if kind.endswith("Model"):
+    if kind.endswith(("Model", "Encoder")):
         mask = torch.ones_like(ids)
         mask[1, 17:] = 0
         ids[1, 17:] = config.pad_token_id if config.pad_token_id is not None else 0
@@ -211,7 +211,7 @@ def write_case(folder, kind, config):
     with torch.no_grad():
         model = model_of(kind, config)
         given = inputs_of(kind, model)
-        more = {} if kind.startswith("ConvNext") or kind.endswith("Model") else {"use_cache": False}
+        more = {} if kind.startswith("ConvNext") or kind.endswith(("Model", "Encoder")) else {"use_cache": False}
         seen = model(**given, **more)
         name = "logits" if hasattr(seen, "logits") else "last_hidden_state"
         out = getattr(seen, name).float()

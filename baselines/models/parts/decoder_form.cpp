@@ -100,6 +100,8 @@ class Reader {
     if (f_.bidirectional) {
       f_.vectors = read_text_vectors(config_);
       f_.base.tied = false;  // there is no head
+      if (d_.boolean("positions_after_pad", false))
+        f_.pad_token = read_pad_token(config_, f_.base.max_position);
     }
     f_.parallel = d_.boolean("parallel", false);
     if (f_.parallel && f_.before_attention.empty())
@@ -295,7 +297,7 @@ class Reader {
     const int64_t last = layers.integer("last", -1);
     const std::vector<int64_t> dense = layers.integers("dense", {});
     const std::vector<std::string> types = layers.texts("types", {});
-    if (every < 1) moe.fail_at("layers", "`every` is positive");
+    if (every < 1) config_.fail("experts in every " + std::to_string(every) + "th layer");
     if (!types.empty() && static_cast<int64_t>(types.size()) != count)
       config_.fail("a list of " + std::to_string(types.size()) + " kinds of MLP for " +
                    std::to_string(count) + " layers");
@@ -327,7 +329,7 @@ class Reader {
       f_.residual_scale =
           scale.number("residual_by_depth") / std::sqrt(static_cast<double>(f_.base.layers));
     if (scale.has("logits_width"))
-      f_.logit_scale = positive(scale, "logits_width") / static_cast<double>(f_.base.hidden_size);
+      f_.logit_scale = scale.number("logits_width") / static_cast<double>(f_.base.hidden_size);
     const bool latent = f_.latent.kv_rank > 0;
     const auto width =
         static_cast<double>(latent ? f_.latent.nope + f_.latent.rotary : f_.base.head_dim);
@@ -364,6 +366,7 @@ class Reader {
                                        : DecoderForm::QkvRows::blocks;
     if (rows == "quarters" && (f_.base.heads % 4 != 0 || f_.base.kv_heads != f_.base.heads))
       config_.fail("four shards do not divide its heads");
+    f_.heads = n.texts("unread", {"pooler."});
     f_.up_first = n.boolean("up_first", false);
     f_.transposed = n.boolean("transposed", false);
     f_.buffers = n.texts("buffers", {});

@@ -26,8 +26,10 @@ struct DecoderForm {
   // Encoders: every token sees all others. There is no cache and no head.
   bool bidirectional = false;
   TextVectors vectors;
-  std::string embedding_norm;     // of the embeddings; empty: there is none
-  bool first_layer_bare = false;  // without before_attention
+  int64_t pad_token = -1;          // not -1: positions count from it + 1
+  std::vector<std::string> heads;  // tensors that nobody reads
+  std::string embedding_norm;      // of the embeddings; empty: there is none
+  bool first_layer_bare = false;   // without before_attention
 
   // Attention. `head`: an RMS norm over every head; `full`: over all heads at once.
   // `head_after`: over every head, once it is rotated.

@@ -48,13 +48,23 @@ class TableBidirectional final : public Model {
 
   std::vector<std::string> phases() const override { return {"encode"}; }
   void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
-  void drive(Session& session) const override { encode(session, encode_options(form_.vectors)); }
+  void drive(Session& session) const override {
+    EncodeOptions options = encode_options(form_.vectors);
+    options.position_offset = form_.pad_token + 1;
+    options.pad_token = form_.pad_token;
+    encode(session, options);
+  }
   int64_t axis_limit(const std::string& phase, const std::string& axis,
                      const Limits& limits) const override {
     return encoder_axis_limit(phase, axis, limits);
   }
   int64_t vocab_size() const override { return form_.base.vocab_size; }
-  int64_t max_positions() const override { return form_.base.max_position; }
+  int64_t max_positions() const override { return form_.base.max_position - form_.pad_token - 1; }
+  std::vector<Unread> unread() const override {
+    std::vector<Unread> list;
+    for (const auto& name : form_.heads) list.push_back({name, "a head", ""});
+    return list;
+  }
 
  private:
   const DecoderForm form_;

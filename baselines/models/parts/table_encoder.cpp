@@ -26,6 +26,7 @@ struct EncoderForm {
   std::string prefix, embeddings, layer, projection;
   Net::Names names;
   std::vector<std::string> unread;
+  bool shared_layers = false;  // all layers have the weights below `layer`
   // ColBERT's vector of each token: its width (0: none) and the name of its product.
   int64_t token_width = 0;
   std::string token_projection;
@@ -39,6 +40,7 @@ void read_names(const Config& d, EncoderForm& f) {
   f.layer = n.text("layers", "encoder.layer");
   f.projection = n.text("projection", "embeddings_project");
   f.unread = n.texts("unread", {"pooler."});
+  f.shared_layers = d.boolean("shared_layers", false);
   // Longer names come first: `attention.output.dense` is not `output.dense`.
   const Config modules = part_of(n, "modules");
   for (const auto& key : modules.keys()) f.names.emplace_back(key, modules.text(key));
@@ -75,11 +77,7 @@ EncoderForm read_encoder_form(const Config& description, const Config& config) {
   if (f.hidden % f.heads != 0)
     config.fail(std::to_string(f.heads) + " heads do not divide " + std::to_string(f.hidden) +
                 " channels");
-  if (d.boolean("positions_after_pad", false)) {
-    f.pad_token = config.integer("pad_token_id");
-    if (f.pad_token < 0 || f.pad_token + 1 >= f.positions)
-      config.fail_at("pad_token_id", "it leaves no positions");
-  }
+  if (d.boolean("positions_after_pad", false)) f.pad_token = read_pad_token(config, f.positions);
   read_names(d, f);
   read_outputs(d, config, f);
   need_only(d, config);
@@ -155,7 +153,9 @@ class TableEncoder final : public Model {
       x = n("linear", f_.prefix + f_.projection, {{"x", x}, {"out_features", f_.hidden}}, {"bias"});
     n.tap("hidden.0", {x});
     for (int64_t i = 0; i < f_.layers; ++i) {
-      x = n("encoder_layer", f_.prefix + f_.layer + "." + std::to_string(i), {{"x", x}});
+      const std::string path = f_.prefix + f_.layer + "." + std::to_string(i);
+      if (f_.shared_layers) n.rename({{path, f_.prefix + f_.layer}});
+      x = n("encoder_layer", path, {{"x", x}});
       n.tap("hidden." + std::to_string(i + 1), {x});
     }
     return x;

@@ -55,6 +55,12 @@ TextVectors read_text_vectors(const Config& config) {
   return v;
 }
 
+int64_t read_pad_token(const Config& config, int64_t positions) {
+  const int64_t token = config.integer("pad_token_id");
+  if (token < 0 || token + 1 >= positions) config.fail_at("pad_token_id", "it leaves no positions");
+  return token;
+}
+
 void output_vectors(Net& n, Value x, const TextVectors& vectors) {
   n.output("last_hidden_state", x);
   if (vectors.pooling == TextVectors::Pooling::none) return;

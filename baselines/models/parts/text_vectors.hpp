@@ -12,6 +12,8 @@ struct TextVectors {
 };
 // `pooling` and `normalize` of a configuration, which are keys of this program.
 TextVectors read_text_vectors(const Config& config);
+// `pad_token_id`, behind which positions count. Error where it leaves none of the table.
+int64_t read_pad_token(const Config& config, int64_t positions);
 // Outputs last_hidden_state [T,C] and, pooled, embedding [B,C].
 void output_vectors(Net& n, Value x, const TextVectors& vectors);
 EncodeOptions encode_options(const TextVectors& vectors);

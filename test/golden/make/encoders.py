@@ -32,6 +32,13 @@ CASES = {
     "nomic_bert": ("NomicBert", BERT, {}),
     "gte": ("Gte", BERT | dict(pad_token_id=0), {}),
     "jina_embeddings_v3": ("JinaEmbeddingsV3", BERT | dict(pad_token_id=0), {}),
+    "ernie": ("Ernie", BERT, dict(pooling="cls", normalize=True)),
+    "rembert": ("RemBert", BERT | dict(input_embedding_size=24), {}),
+    "bert-generation": ("BertGeneration", BERT, {}),
+    "albert": ("Albert", BERT | dict(embedding_size=24, num_hidden_layers=3), {}),
+    "megatron-bert": ("MegatronBert", BERT, {}),
+    "roberta-prelayernorm": ("RobertaPreLayerNorm", BERT | dict(pad_token_id=1), {}),
+    "xlm-roberta-xl": ("XLMRobertaXL", BERT | dict(type_vocab_size=1, pad_token_id=1), dict(pooling="mean")),
     "distilbert": ("DistilBert", DISTIL, {}),
     "distilbert_cls": ("DistilBert", DISTIL, dict(pooling="cls", normalize=True)),
 }
@@ -46,7 +53,7 @@ def pooled(states, mask, pooling, normalize):
 def write(folder, name, kind, sizes, pooling, rows=3, length=20):
     config = getattr(transformers, kind + "Config")(**copy.deepcopy(sizes))
     config._attn_implementation = "eager"
-    made = getattr(transformers, kind + "Model")
+    made = getattr(transformers, kind + ("Encoder" if kind == "BertGeneration" else "Model"))
     pooler = "add_pooling_layer" in inspect.signature(made).parameters
     model = made(config, **({"add_pooling_layer": False} if pooler else {})).eval().float()
     seed = zlib.crc32(name.encode())
