@@ -456,7 +456,8 @@ class Trial {
     row_.text = std::move(result.text);
     if (!result.undecided.empty() && options_.family != Family::ordinary)
       leave_out(result.undecided);
-    if (result.ok && !options_.values_only && variant_.name == Variant().name && small()) {
+    if (result.ok && !options_.values_only && variant_.name == Variant().name &&
+        written_elements(resolved_) <= kMutantElements) {
       const auto accepted = accepted_mutants(resolved_, values(), wanted, ask);
       if (accepted.empty()) return;
       row_.status = CheckStatus::untestable;
