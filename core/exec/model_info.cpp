@@ -38,6 +38,24 @@ std::map<std::string, fs::path> files(const char* sub, const char* extension) {
   return found;
 }
 
+struct ModelFile {
+  fs::path path;
+  std::string text;
+};
+
+// All descriptions, by name; empty until they are read ahead.
+std::map<std::string, ModelFile>& ahead() {
+  static auto* files = new std::map<std::string, ModelFile>;
+  return *files;
+}
+
+std::map<std::string, ModelFile> model_files() {
+  if (!ahead().empty()) return ahead();
+  std::map<std::string, ModelFile> found;
+  for (const auto& [stem, path] : files("models", ".yaml")) found[stem] = {path, read_file(path)};
+  return found;
+}
+
 std::vector<std::string> stems(const std::map<std::string, fs::path>& found) {
   std::vector<std::string> names;
   for (const auto& [stem, path] : found) names.push_back(stem);
@@ -79,7 +97,9 @@ Json to_json(const Yaml& yaml) {
 }
 
 ModelInfo ModelInfo::load(const fs::path& file) {
-  const Yaml yaml = Yaml::load(file);
+  const auto kept = ahead().find(file.stem().string());
+  const bool is_kept = kept != ahead().end() && kept->second.path == file;
+  const Yaml yaml = is_kept ? Yaml::parse(kept->second.text, file.string()) : Yaml::load(file);
   std::vector<std::string> known{"arch",   "domain", "summary", "architectures", "configs",
                                  "source", "paper",  "tiny",    "correctness",   "parts"};
   const std::vector<std::string> forms = model_forms();
@@ -123,12 +143,16 @@ ModelInfo ModelInfo::load(const fs::path& file) {
 
 std::vector<ModelInfo> load_model_infos() {
   std::vector<ModelInfo> infos;
-  for (const auto& [stem, path] : files("models", ".yaml")) infos.push_back(ModelInfo::load(path));
+  for (const auto& [stem, file] : model_files()) infos.push_back(ModelInfo::load(file.path));
   return infos;
 }
 
+void read_models_ahead() { ahead() = model_files(); }
+
 std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
-  const auto found = files("models", ".yaml");
+  if (const auto kept = ahead().find(arch); kept != ahead().end())
+    return ModelInfo::load(kept->second.path);
+  const auto found = ahead().empty() ? files("models", ".yaml") : std::map<std::string, fs::path>{};
   const auto it = found.find(arch);
   if (it == found.end()) return std::nullopt;
   return ModelInfo::load(it->second);
@@ -136,8 +160,8 @@ std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
 
 std::vector<std::string> models_that_mention(const std::string& text) {
   std::vector<std::string> names;
-  for (const auto& [stem, path] : files("models", ".yaml"))
-    if (read_file(path).find(text) != std::string::npos) names.push_back(stem);
+  for (const auto& [stem, file] : model_files())
+    if (file.text.find(text) != std::string::npos) names.push_back(stem);
   return names;
 }
 

@@ -42,6 +42,8 @@ std::vector<ModelInfo> load_model_infos();
 ModelInfo find_model_info(const std::string& arch);
 // The same; nothing where no file has the name.
 std::optional<ModelInfo> maybe_model_info(const std::string& arch);
+// Keeps the text of every description, for a process which may read no file later.
+void read_models_ahead();
 // Models whose files have the text, by their names. Reads the files, and parses none of them.
 std::vector<std::string> models_that_mention(const std::string& text);
 

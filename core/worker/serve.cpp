@@ -19,6 +19,7 @@
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/exec/model_info.hpp"
 #include "core/exec/peaks.hpp"
 #include "core/exec/recorder.hpp"
 #include "core/exec/session.hpp"
@@ -236,6 +237,7 @@ class Server {
   // Opens everything that only this process's present user can certainly access.
   void take_user(const std::vector<std::string>& more) {
     catalog_.read_ahead();
+    read_models_ahead();
     read_peaks();
     for (const auto& path : more)
       if (!everybody_reads(path))
