@@ -39,23 +39,22 @@ std::map<std::string, fs::path> files(const char* sub, const char* extension) {
   return found;
 }
 
-// Descriptions that were read ahead, for a process which may open no more files.
-struct KeptDescriptions {
-  std::map<std::string, fs::path> files;
-  std::map<fs::path, std::string> texts;
+struct ModelFile {
+  fs::path path;
+  std::string text;
 };
-std::optional<KeptDescriptions>& kept_descriptions() {
-  static std::optional<KeptDescriptions> all;
-  return all;
+
+// All descriptions, by name; empty until they are read ahead.
+std::map<std::string, ModelFile>& ahead() {
+  static auto* files = new std::map<std::string, ModelFile>;
+  return *files;
 }
 
-std::map<std::string, fs::path> model_files() {
-  return kept_descriptions() ? kept_descriptions()->files : files("models", ".yaml");
-}
-
-Yaml yaml_of(const fs::path& file) {
-  if (!kept_descriptions()) return Yaml::load(file);
-  return Yaml::parse(kept_descriptions()->texts.at(file), file.string());
+std::map<std::string, ModelFile> model_files() {
+  if (!ahead().empty()) return ahead();
+  std::map<std::string, ModelFile> found;
+  for (const auto& [stem, path] : files("models", ".yaml")) found[stem] = {path, read_file(path)};
+  return found;
 }
 
 std::vector<std::string> stems(const std::map<std::string, fs::path>& found) {
@@ -99,7 +98,9 @@ Json to_json(const Yaml& yaml) {
 }
 
 ModelInfo ModelInfo::load(const fs::path& file) {
-  const Yaml yaml = yaml_of(file);
+  const auto kept = ahead().find(file.stem().string());
+  const bool is_kept = kept != ahead().end() && kept->second.path == file;
+  const Yaml yaml = is_kept ? Yaml::parse(kept->second.text, file.string()) : Yaml::load(file);
   std::vector<std::string> known{"arch",   "domain", "summary", "architectures", "configs",
                                  "source", "paper",  "tiny",    "correctness",   "parts"};
   const std::vector<std::string> forms = model_forms();
@@ -141,20 +142,18 @@ ModelInfo ModelInfo::load(const fs::path& file) {
   return info;
 }
 
-void read_model_infos_ahead() {
-  KeptDescriptions all{files("models", ".yaml"), {}};
-  for (const auto& [stem, path] : all.files) all.texts[path] = read_file(path);
-  kept_descriptions() = std::move(all);
-}
-
 std::vector<ModelInfo> load_model_infos() {
   std::vector<ModelInfo> infos;
-  for (const auto& [stem, path] : model_files()) infos.push_back(ModelInfo::load(path));
+  for (const auto& [stem, file] : model_files()) infos.push_back(ModelInfo::load(file.path));
   return infos;
 }
 
+void read_models_ahead() { ahead() = model_files(); }
+
 std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
-  const auto found = model_files();
+  if (const auto kept = ahead().find(arch); kept != ahead().end())
+    return ModelInfo::load(kept->second.path);
+  const auto found = ahead().empty() ? files("models", ".yaml") : std::map<std::string, fs::path>{};
   const auto it = found.find(arch);
   if (it == found.end()) return std::nullopt;
   return ModelInfo::load(it->second);
@@ -162,8 +161,8 @@ std::optional<ModelInfo> maybe_model_info(const std::string& arch) {
 
 std::vector<std::string> models_that_mention(const std::string& text) {
   std::vector<std::string> names;
-  for (const auto& [stem, path] : files("models", ".yaml"))
-    if (read_file(path).find(text) != std::string::npos) names.push_back(stem);
+  for (const auto& [stem, file] : model_files())
+    if (file.text.find(text) != std::string::npos) names.push_back(stem);
   return names;
 }
 

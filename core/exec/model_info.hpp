@@ -36,15 +36,14 @@ struct ModelInfo {
   static ModelInfo load(const std::filesystem::path& file);
 };
 
-// Reads the files of all descriptions, and parses none. For a worker, before its sandbox closes the
-// registry. For one thread.
-void read_model_infos_ahead();
 // All descriptions in the registry folders, by arch. Error for a second description of an arch.
 std::vector<ModelInfo> load_model_infos();
 // Error with the nearest name.
 ModelInfo find_model_info(const std::string& arch);
 // The same; nothing where no file has the name.
 std::optional<ModelInfo> maybe_model_info(const std::string& arch);
+// Keeps the text of every description, for a process which may read no file later.
+void read_models_ahead();
 // Models whose files have the text, by their names. Reads the files, and parses none of them.
 std::vector<std::string> models_that_mention(const std::string& text);
 

@@ -240,7 +240,7 @@ class Server {
   // Opens everything that only this process's present user can certainly access.
   void take_user(const std::vector<std::string>& more) {
     catalog_.read_ahead();
-    read_model_infos_ahead();
+    read_models_ahead();
     read_peaks();
     for (const auto& path : more)
       if (!everybody_reads(path))

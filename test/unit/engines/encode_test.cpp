@@ -6,13 +6,15 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "test/catch.hpp"
 
 namespace {
 
-// Gives every token the vector (id, position, number of tokens of its text).
+// Gives every token the vector (id, position, number of tokens of its text); or every text the
+// first token's.
 class EncodeProgram : public fk::Program {
  public:
   EncodeProgram(int64_t tokens, int64_t batch)
@@ -20,7 +22,9 @@ class EncodeProgram : public fk::Program {
         ids_(at(tokens)),
         positions_(at(tokens)),
         types_(at(tokens), 9),
-        starts_(at(batch) + 1) {}
+        starts_(at(batch) + 1),
+        first_rows_(at(batch), 99),
+        one_each_(at(batch) + 1, 99) {}
   int axis(const std::string& name) const override { return name == "T" ? 0 : 1; }
   int64_t limit(const std::string& axis) const override {
     return axis == "T" ? limits_[0] : limits_[1];
@@ -32,7 +36,10 @@ class EncodeProgram : public fk::Program {
   void* input(const std::string& name) override {
     if (name == "ids") return ids_.data();
     if (name == "positions") return positions_.data();
-    return name == "types" ? static_cast<void*>(types_.data()) : starts_.data();
+    if (name == "types") return types_.data();
+    if (name == "cu_seqlens") return starts_.data();
+    if (!of_texts) return nullptr;
+    return name == "first_rows" ? first_rows_.data() : one_each_.data();
   }
   void run() override {
     ++runs;
@@ -47,8 +54,17 @@ class EncodeProgram : public fk::Program {
       }
     }
     if (starts_[at(bound_[1])] != bound_[0]) fk::fail("mutant", "starts and tokens disagree");
+    if (!of_texts) return;
+    const std::vector<float> all = std::exchange(out_, {});
+    for (size_t b = 0; b < at(bound_[1]); ++b) {
+      if (one_each_[b + 1] != one_each_[b] + 1) fk::fail("mutant", "not one query of each text");
+      const auto first = all.begin() + 3 * first_rows_[b];
+      out_.insert(out_.end(), first, first + 3);
+    }
   }
-  Output output(const std::string&) const override { return {fk::DType::f32, {bound_[0], 3}}; }
+  Output output(const std::string&) const override {
+    return {fk::DType::f32, {bound_[of_texts ? 1 : 0], 3}};
+  }
   void read(const std::string&, void* host, int64_t bytes) override {
     if (static_cast<size_t>(bytes) != out_.size() * 4) fk::fail("mutant", "a read of another size");
     std::memcpy(host, out_.data(), out_.size() * 4);
@@ -59,12 +75,13 @@ class EncodeProgram : public fk::Program {
   const std::vector<NodeInfo>& nodes() const override { return nodes_; }
   int64_t arena_bytes() const override { return 0; }
   int runs = 0;
+  bool of_texts = false;
 
  private:
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
   int64_t limits_[2], bound_[2]{};
   std::vector<int64_t> ids_, positions_, types_;
-  std::vector<int32_t> starts_;
+  std::vector<int32_t> starts_, first_rows_, one_each_;
   std::vector<float> out_;
   std::vector<NodeInfo> nodes_;
 };
@@ -84,8 +101,10 @@ class EncodeExchange : public fk::Exchange {
   void logits(uint64_t, int64_t, const float*, int64_t) override {}
   void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
               const float* values) override {
-    if (name != "last_hidden_state" || shape[1] != 3) fk::fail("mutant", "another tensor");
-    got[id].assign(values, values + shape[0] * shape[1]);
+    const bool of_text = name == "embedding" && shape == std::vector<int64_t>{3};
+    if (!of_text && (name != "last_hidden_state" || shape[1] != 3))
+      fk::fail("mutant", "another tensor");
+    got[id].assign(values, values + (of_text ? 3 : shape[0] * shape[1]));
   }
   void failed(uint64_t id, const std::string& why) override { failures[id] = why; }
   void progress(const std::string&) override {}
@@ -136,6 +155,22 @@ TEST_CASE("encode_counts_positions_from_an_offset_and_skips_pads") {
   s.options.pad_token = 1;
   fk::encode(program, exchange, s);
   CHECK(exchange.got.at(1) == std::vector<float>{7, 2, 3, 1, 1, 3, 8, 3, 3});
+}
+
+TEST_CASE("encode_gives_one_vector_of_each_text") {
+  EncodeProgram program(8, 3);
+  program.of_texts = true;
+  EncodeExchange exchange;
+  for (uint64_t id = 1; id <= 7; ++id)
+    exchange.requests.push_back(
+        text(id, std::vector<int64_t>(1 + id % 4, static_cast<int64_t>(id))));
+  fk::EncodeSetup s = setup();
+  s.options.output = "embedding";
+  s.options.of_texts = true;
+  fk::encode(program, exchange, s);
+  for (uint64_t id = 1; id <= 7; ++id)
+    CHECK(exchange.got.at(id) ==
+          std::vector<float>{static_cast<float>(id), 0, static_cast<float>(1 + id % 4)});
 }
 
 TEST_CASE("encode_refuses_what_it_cannot_take_and_goes_on") {
