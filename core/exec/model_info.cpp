@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads model descriptions (model_info.hpp) strictly, and finds files of the registry by name.
 #include "core/exec/model_info.hpp"
 
 #include <algorithm>
@@ -167,7 +166,7 @@ std::vector<std::string> models_that_mention(const std::string& text) {
 }
 
 ModelInfo find_model_info(const std::string& arch) {
-  const auto found = model_files();
+  const auto found = files("models", ".yaml");
   const auto it = found.find(arch);
   if (it == found.end())
     fail("registry/models", "there is no model `" + arch + "`", did_you_mean(arch, stems(found)));
