@@ -9,7 +9,7 @@ import collections, json, pathlib, statistics, sys
 def of_check(report):
     rows = report["rows"]
     counts = collections.Counter(row["status"] for row in rows)
-    words = ", ".join(f"{counts[status]} {status}" for status in ("ok", "unsupported", "unjudged", "untestable", "wrong", "violation") if counts[status])
+    words = ", ".join(f"{counts[status]} {status}" for status in ("ok", "unsupported", "left_out", "unjudged", "untestable", "wrong", "violation") if counts[status])
     yield f"check {report['plugin']} on {report['device']}, {len({row['op'] for row in rows})} ops: {words}"
     first = {}
     for row in rows:

@@ -34,6 +34,8 @@ std::optional<fs::path> build_dir() {
   }
 }
 
+fs::path installed_home() { return executable_dir().parent_path() / "share" / "fk-host"; }
+
 std::vector<fs::path> entries(const char* name) {
   std::vector<fs::path> result;
   for (const std::string& part : split(environment(name), ':')) {
@@ -64,7 +66,7 @@ fs::path home() {
     if (is_home(dir)) return dir;
     if (dir == dir.parent_path()) break;
   }
-  const fs::path installed = start.parent_path() / "share" / "fk-host";
+  const fs::path installed = installed_home();
   if (is_home(installed)) return installed;
   fail("home",
        "no folder with registry/ops and scenarios was found from " + start.string() +
@@ -107,7 +109,11 @@ std::vector<fs::path> plugin_dirs() {
 
 fs::path candidates_dir() {
   const std::string chosen = environment("FK_CANDIDATES");
-  return chosen.empty() ? home() / "candidates" : fs::path(chosen);
+  if (!chosen.empty()) return chosen;
+  const fs::path at = home();
+  std::error_code none;
+  const bool installed = fs::equivalent(at, installed_home(), none);
+  return (installed ? fs::current_path() : at) / "candidates";
 }
 
 fs::path cache_dir() {

@@ -30,7 +30,8 @@ std::filesystem::path scenarios_dir();
 /// not exist; an entry may also be a single .so file.
 std::vector<std::filesystem::path> plugin_dirs();
 
-/// FK_CANDIDATES if set, else home()/candidates. May not exist.
+/// FK_CANDIDATES if set, else home()/candidates, but `candidates` in the current folder where home()
+/// is an installed prefix: users write no files there. May not exist.
 std::filesystem::path candidates_dir();
 
 /// FK_CACHE if set, else `cache` beside the program when it runs from a build tree (a folder

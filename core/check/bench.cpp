@@ -136,7 +136,8 @@ class CaseBench {
     if (row.status == CheckStatus::unsupported) out.why = "refused: " + row.text;
     if (row.status == CheckStatus::wrong || row.status == CheckStatus::violation)
       out.why = std::string(status_name(row.status)) + ": " + row.text;
-    if (row.status == CheckStatus::unjudged) out.note = "values not judged: " + row.text;
+    if (row.status == CheckStatus::unjudged || row.status == CheckStatus::left_out)
+      out.note = "values not judged: " + row.text;
   }
 
   void measure() {

@@ -13,7 +13,7 @@
 namespace fk {
 
 const char* status_name(CheckStatus status) {
-  static constexpr const char* kNames[] = {"ok",         "unsupported", "unjudged",
+  static constexpr const char* kNames[] = {"ok",         "unsupported", "left_out", "unjudged",
                                            "untestable", "wrong",       "violation"};
   return kNames[static_cast<int>(status)];
 }
@@ -136,7 +136,7 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
     if (std::string why = left_out(*provider.contract, source, options); !why.empty()) {
       CheckRow row = row_of(provider, source, {});
       row.text = std::move(why);
-      row.status = CheckStatus::unsupported;
+      row.status = CheckStatus::left_out;
       if (options.on_row) options.on_row(row);
       report.rows.push_back(std::move(row));
       continue;

@@ -24,6 +24,7 @@ namespace fk {
 enum class CheckStatus {
   ok,
   unsupported,  // the provider refused, with its reason
+  left_out,     // not asked, or not compared: the host has the reason
   unjudged,     // all rules kept, but no reference to compare with
   untestable,   // right, but mutants pass too: the case proves nothing
   wrong,        // errors are larger than rounding explains

@@ -79,6 +79,7 @@ std::vector<std::string> PluginSet::ranked() const {
 std::vector<PluginFile> PluginSet::baseline_files() const {
   std::vector<PluginFile> files;
   for (const auto& plugin : baselines) files.push_back({plugin.path, Trust::baseline});
+  if (rival && rival->trust == Trust::candidate) files.push_back({rival->path, rival->trust});
   return files;
 }
 

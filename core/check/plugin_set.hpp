@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All plugins that the controller finds, by their notes alone.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@ struct PluginSet {
   std::vector<FoundPlugin> baselines;   // usable ones, oracles included
   std::vector<FoundPlugin> candidates;  // all; `error` has the reason when one is unusable
   std::vector<FoundPlugin> broken;      // baselines that are unusable
+  std::optional<FoundPlugin> rival;     // the only opponent in a race, in place of the baselines
 
   // Searches the plugin folders. Candidates are linted, and their notes are compared with the
   // contracts. A name that a baseline or an earlier candidate has is refused.

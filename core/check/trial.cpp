@@ -428,16 +428,17 @@ class Trial {
     return reference_of_ranks(oracle, resolved_, source_, variant_, all, options_, why);
   }
 
+  void leave_out(const std::string& why) {
+    row_.status = CheckStatus::left_out;
+    row_.text = "not judged: " + why;
+  }
   void compare(const CaseValues& got) {
     row_.status = CheckStatus::unjudged;
     const CaseValues& wanted = want();
     row_.text = answers_.why;
     if (!answers_.want) return;
-    if (const auto why = family_meaningless(resolved_, options_.family, wanted); !why.empty()) {
-      row_.status = CheckStatus::unsupported;
-      row_.text = "not judged: " + why;
-      return;
-    }
+    if (const auto why = family_meaningless(resolved_, options_.family, wanted); !why.empty())
+      return leave_out(why);
     const auto ask = [&](const CaseValues& other, AskReference::Moved moved) {
       std::string why;
       const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
@@ -448,10 +449,8 @@ class Trial {
     row_.status = result.ok ? CheckStatus::ok : CheckStatus::wrong;
     row_.worst = result.worst;
     row_.text = std::move(result.text);
-    if (!result.undecided.empty() && options_.family != Family::ordinary) {
-      row_.status = CheckStatus::unsupported;
-      row_.text = "not judged: " + result.undecided;
-    }
+    if (!result.undecided.empty() && options_.family != Family::ordinary)
+      leave_out(result.undecided);
     if (result.ok && !options_.values_only && variant_.name == Variant().name && small()) {
       const auto accepted = accepted_mutants(resolved_, values(), wanted, ask);
       if (accepted.empty()) return;
@@ -492,7 +491,8 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
   if (row.text.find(kNotThere) != row.text.npos) row.rule = "where";
   // Ranks must not wait for one that has stopped. The next case begins with all of them.
   row.echo = !options.comm->meeting().failure().empty();
-  if (row.status == CheckStatus::violation || row.status == CheckStatus::unsupported)
+  using enum CheckStatus;
+  if (row.status == violation || row.status == unsupported || row.status == left_out)
     options.comm->meeting().give_up((row.rule.empty() ? "" : row.rule + ": ") + row.text);
   options.comm->settle();
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <set>
 
@@ -211,13 +212,17 @@ fs::path candidate_dir(const std::string& name) {
        did_you_mean(name, known));
 }
 
+bool has_sources(const fs::path& dir) { return !sources_of(dir, languages()).compiled.empty(); }
+
 std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) {
   const std::vector<Language> all = languages();
   const auto [sources, build_id] = sources_of(dir, all);
   if (sources.empty()) fail(dir.string(), no_source(all));
   const std::vector<std::string> includes = {include_dir().string(), header_dir().string(), "."};
-  const fs::path work = paths::cache_dir() / "candidates" /
-                        (dir.filename().string() + "-" + std::to_string(::getpid()));
+  static std::atomic<int> builds = 0;  // folders of one name may be compiled at the same time
+  const fs::path work =
+      paths::cache_dir() / "candidates" /
+      (dir.filename().string() + "-" + std::to_string(::getpid()) + "-" + std::to_string(++builds));
   make_dir(work);
   struct Cleanup {
     fs::path dir;

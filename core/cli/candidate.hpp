@@ -10,9 +10,11 @@ namespace fk {
 // The folder of a candidate: candidates/<name>, or a path with a slash. Error with the nearest
 // name.
 std::filesystem::path candidate_dir(const std::string& name);
+// True when the folder has something to compile.
+bool has_sources(const std::filesystem::path& dir);
 // Compiles and links all sources of the folder into <dir>/<folder's name>.so, replaced atomically.
 // The compiler's output goes to stderr, or is appended to `said`. Nothing when the build failed.
-// Error when there are no sources.
+// Error when there are no sources. Any thread may call it; at most 64 at the same time.
 std::optional<std::filesystem::path> build_candidate(const std::filesystem::path& dir,
                                                      std::string* said = nullptr);
 // Why a plugin differs from a build of its folder's sources, for example after a failed build.

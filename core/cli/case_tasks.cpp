@@ -379,7 +379,7 @@ CaseConformance::Answer case_conformance(const CaseConformance& a, const TaskSer
         continue;
       CaseAnswers none;
       const CheckRow row = check_case(*p, {}, source, options, none);
-      if (row.status == CheckStatus::unsupported) continue;
+      if (row.status == CheckStatus::unsupported || row.status == CheckStatus::left_out) continue;
       return {{}, CaseConformed{source.name, row.rule, row.text, row.echo}};
     }
   }

@@ -14,6 +14,7 @@
 #include "core/cases/numerics/families.hpp"
 #include "core/check/check.hpp"
 #include "core/check/plugin_set.hpp"
+#include "core/check/sound.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/check_rows.hpp"
 #include "core/cli/output.hpp"
@@ -31,7 +32,8 @@ namespace fk {
 namespace {
 
 struct CheckArguments {
-  std::string plugin, json, captured, device = "cpu";
+  std::string plugin, captured, device = "cpu";
+  JsonOutput json;
   std::vector<std::string> ops;       // empty: all
   std::vector<std::string> families;  // as in CheckOptions
   CheckOptions options;
@@ -122,6 +124,7 @@ class Checker {
 
   void check(const std::string& op, const Catalog& catalog) {
     const auto& contract = catalog.at(op);
+    need_sound_cases(contract, true);
     // Also read here, so that a damaged folder is not blamed on the plugin.
     const auto all =
         ranks_of(contract, captured_ ? captured_->cases(op) : contract.cases, a_.options.size);
@@ -219,8 +222,9 @@ class Checker {
   bool merge(const std::vector<ToldRows<CheckRow>>& ranks) {
     const auto badness = [](const CheckRow& row) {
       static const std::vector<CheckStatus> order = {
-          CheckStatus::untestable, CheckStatus::ok,    CheckStatus::unsupported,
-          CheckStatus::unjudged,   CheckStatus::wrong, CheckStatus::violation};
+          CheckStatus::untestable,  CheckStatus::ok,       CheckStatus::left_out,
+          CheckStatus::unsupported, CheckStatus::unjudged, CheckStatus::wrong,
+          CheckStatus::violation};
       return std::pair(!row.echo,
                        std::find(order.begin(), order.end(), row.status) - order.begin());
     };
@@ -284,7 +288,20 @@ std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin&
   return second_look(question, same ? rows : std::vector<CheckRow>{});
 }
 
-int run(CheckArguments a, bool as_json) {
+// Ops without a judged case, although the plugin takes cases of them.
+std::vector<std::string> unjudged_ops(const std::vector<CheckRow>& rows) {
+  std::vector<std::string> judged, out;
+  for (const auto& row : rows)
+    if (row.status == CheckStatus::ok || row.status == CheckStatus::untestable)
+      judged.push_back(row.op);
+  for (const auto& row : rows)
+    if (row.status == CheckStatus::unjudged && !contains(judged, row.op) && !contains(out, row.op))
+      out.push_back(row.op);
+  return out;
+}
+
+int run(CheckArguments a) {
+  a.json.open();
   for (const auto& family : a.families) family_of(family, "--family");
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
@@ -311,17 +328,25 @@ int run(CheckArguments a, bool as_json) {
   const std::vector<Protection> protections = checker->protections();
   checker.reset();  // ends its processes, and its lock on the device
   bool good = true, any = false, judged = false;
+  std::string left_out;  // the first reason
   for (const auto& row : rows) {
     good &= row.status != CheckStatus::wrong && row.status != CheckStatus::violation;
     any |= row.status == CheckStatus::ok || row.status == CheckStatus::unjudged;
     judged |= row.status == CheckStatus::ok;
+    if (row.status == CheckStatus::left_out && left_out.empty()) left_out = row.text;
   }
+  const std::vector<std::string> unjudged = unjudged_ops(rows);
+  const bool none_asked = !any && !left_out.empty();
   std::string verdict =
-      !good     ? "FAIL"
-      : !any    ? "FAIL: the plugin refused every case, so nothing was checked"
-      : !judged ? "UNJUDGED: no rule was broken, but there is no reference for the values"
-                : "PASS";
-  good &= any;
+      !good        ? "FAIL"
+      : none_asked ? "UNJUDGED: " + excerpt(left_out, 300)
+      : !any       ? "FAIL: the plugin refused every case, so nothing was checked"
+      : unjudged.empty()
+          ? "PASS"
+          : "UNJUDGED: no rule was broken, but there is no reference for the values of " +
+                join(unjudged, ", ");
+  good &= any || none_asked;
+  const bool told = good && !none_asked && unjudged.empty();
   const auto look = good && judged ? look_again(a, found, rows) : std::nullopt;
   if (look && look->disagrees) {
     good = false;
@@ -334,7 +359,7 @@ int run(CheckArguments a, bool as_json) {
   }
   const std::string stale = stale_build(found.path);
   if (!stale.empty()) std::fprintf(stderr, "fk-host: %s\n", excerpt(stale, 1000).c_str());
-  if (as_json) {
+  if (a.json.given()) {
     CheckDocument out{.plugin = plugin_name(found),
                       .file = found.path.string(),
                       .stale = stale,
@@ -345,23 +370,26 @@ int run(CheckArguments a, bool as_json) {
                       .families = a.families,
                       .captured = origin,
                       .device = a.device,
-                      .passed = good,
+                      .passed = told && good,
+                      .unjudged = unjudged,
                       .judged = {},
                       .protections = protections,
                       .rows = rows};
     if (look) out.judged = {look->status, look->why};
-    print_json(document(out), a.json);
-  } else {
+    a.json.write(document(out));
+  }
+  if (a.json.with_report()) {
     std::printf("%s %s (%s), cases %s%s, on %s, seed %llu\n", excerpt(plugin_name(found)).c_str(),
                 excerpt(found.note.version).c_str(), excerpt(found.path.string(), 300).c_str(),
                 origin.empty() ? a.options.size.c_str() : excerpt(origin, 200).c_str(),
                 a.options.quick ? " as they are written" : "", a.device.c_str(),
                 static_cast<unsigned long long>(a.options.seed));
     print_rows(rows, a.verbose);
-    std::printf("%s%s\n", sandbox_line(protections).c_str(),
-                styled(verdict, good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
+    std::printf(
+        "%s%s\n", sandbox_line(protections).c_str(),
+        styled(verdict, told && good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
   }
-  return good ? kExitOk : kExitFailed;
+  return !good ? kExitFailed : told ? kExitOk : kExitEnvironment;
 }
 
 std::function<int()> add_check(const Options& app) {
@@ -391,13 +419,11 @@ std::function<int()> add_check(const Options& app) {
       .positive();
   app.add_flag("!--no-sandbox", a->sandbox, "run without a sandbox, with all rights of this user");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, seed, json] {
+  a->json.declare(app);
+  return [a, seed] {
     // Short, because a user may have to type it.
     if (!seed.given()) a->options.seed = Secret::draw().seed("check") >> 32;
-    return run(*a, json.given());
+    return run(*a);
   };
 }
 

@@ -18,10 +18,13 @@ void print_rows(const std::vector<CheckRow>& rows, bool verbose) {
     bad.row({row.op, row.case_name, row.variant, Cell(status_name(row.status), style), row.rule,
              excerpt(row.text, 300)});
   };
+  bool left_out = false;
   for (const CheckRow& row : rows) {
     if (counts.find(row.op) == counts.end()) order.push_back(row.op);
     ++counts[row.op][row.status];
-    const bool fine = row.status == CheckStatus::ok, none = row.status == CheckStatus::unsupported;
+    const bool fine = row.status == CheckStatus::ok;
+    const bool none = row.status == CheckStatus::unsupported || row.status == CheckStatus::left_out;
+    left_out |= row.status == CheckStatus::left_out;
     if (verbose || (!fine && !none))
       add_bad(row, fine ? Style::good : none ? Style::weak : Style::bad);
   }
@@ -31,29 +34,36 @@ void print_rows(const std::vector<CheckRow>& rows, bool verbose) {
     if (c[CheckStatus::ok] || c[CheckStatus::wrong] || c[CheckStatus::violation] || verbose)
       continue;
     for (const CheckRow& row : rows) {
-      if (row.op != op || row.status != CheckStatus::unsupported) continue;
+      if (row.op != op ||
+          (row.status != CheckStatus::unsupported && row.status != CheckStatus::left_out))
+        continue;
       add_bad(row, Style::bad);
       break;
     }
   }
-  Table summary({{"op"},
-                 {"ok", Align::right},
-                 {"unsupported", Align::right},
-                 {"unjudged", Align::right},
-                 {"untestable", Align::right},
-                 {"wrong", Align::right},
-                 {"violations", Align::right}});
+  std::vector<Table::Column> columns = {{"op"},
+                                        {"ok", Align::right},
+                                        {"unsupported", Align::right},
+                                        {"unjudged", Align::right},
+                                        {"untestable", Align::right},
+                                        {"wrong", Align::right},
+                                        {"violations", Align::right}};
+  if (left_out) columns.push_back({"left out", Align::right});
+  Table summary(columns);
   const auto number = [](int n, Style style) {
     return n ? Cell(std::to_string(n), style) : Cell("-", Style::weak);
   };
   for (const auto& op : order) {
     auto& c = counts[op];
-    summary.row({op, number(c[CheckStatus::ok], Style::good),
-                 number(c[CheckStatus::unsupported], Style::plain),
-                 number(c[CheckStatus::unjudged], Style::bad),
-                 number(c[CheckStatus::untestable], Style::bad),
-                 number(c[CheckStatus::wrong], Style::bad),
-                 number(c[CheckStatus::violation], Style::bad)});
+    std::vector<Cell> cells = {op,
+                               number(c[CheckStatus::ok], Style::good),
+                               number(c[CheckStatus::unsupported], Style::plain),
+                               number(c[CheckStatus::unjudged], Style::bad),
+                               number(c[CheckStatus::untestable], Style::bad),
+                               number(c[CheckStatus::wrong], Style::bad),
+                               number(c[CheckStatus::violation], Style::bad)};
+    if (left_out) cells.push_back(number(c[CheckStatus::left_out], Style::plain));
+    summary.row(std::move(cells));
   }
   std::printf("%s", summary.text(colour).c_str());
   if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 
 #include "core/base/clock.hpp"
@@ -90,12 +92,15 @@ void confine(const std::vector<fs::path>& programs, const Workshop& workshop) {
                  landlock.why().c_str());
 }
 
-// A signal that ends this process first ends the process group of the compiler. The compiler's own
-// children do not get the terminal's signals, nor notice this end. One object at a time.
+// A signal that ends this process first ends the process groups of all compilers. A compiler's own
+// children do not get the terminal's signals, nor notice this end.
 class EndedWithUs {
  public:
-  explicit EndedWithUs(pid_t group) {
-    group_ = group;
+  explicit EndedWithUs(pid_t group) : group_(group) {
+    const std::lock_guard lock(mutex_);
+    const bool first = std::ranges::all_of(groups_, [](pid_t one) { return one == 0; });
+    replace(0, group_);
+    if (!first) return;
     for (size_t i = 0; i < kEnding.size(); ++i) {
       ::sigaction(kEnding[i], nullptr, &before_[i]);
       if (before_[i].sa_handler == SIG_IGN) continue;
@@ -104,17 +109,30 @@ class EndedWithUs {
       ::sigaction(kEnding[i], &action, nullptr);
     }
   }
-  ~EndedWithUs() { put_back(); }
+  ~EndedWithUs() {
+    const std::lock_guard lock(mutex_);
+    replace(group_, 0);
+    if (std::ranges::all_of(groups_, [](pid_t one) { return one == 0; })) put_back();
+  }
+  EndedWithUs(const EndedWithUs&) = delete;
 
  private:
+  static constexpr size_t kCompilersMax = 64;
   static constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
-  static inline volatile pid_t group_ = 0;
+  const pid_t group_;
+  static inline std::mutex mutex_;
+  static inline std::array<std::atomic<pid_t>, kCompilersMax> groups_{};  // 0: none
   static inline std::array<struct sigaction, kEnding.size()> before_{};
   static void put_back() {
     for (size_t i = 0; i < kEnding.size(); ++i) ::sigaction(kEnding[i], &before_[i], nullptr);
   }
+  static void replace(pid_t old, pid_t now) {
+    const auto at = std::ranges::find_if(groups_, [old](pid_t one) { return one == old; });
+    if (at != groups_.end()) *at = now;
+  }
   static void on_signal(int number) {
-    ::kill(-group_, SIGKILL);
+    for (const auto& group : groups_)
+      if (const pid_t one = group; one != 0) ::kill(-one, SIGKILL);
     put_back();
     ::raise(number);
   }

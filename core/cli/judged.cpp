@@ -1,34 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cli/judged.hpp"
 
-#include <cstdio>
-#include <optional>
+#include <memory>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/routing.hpp"
+#include "core/check/sound.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/compiler.hpp"
-#include "core/cli/output.hpp"
 #include "core/cli/profile.hpp"
 #include "core/cli/server.hpp"
-#include "core/cli/verdict_progress.hpp"
 #include "core/judge/judge.hpp"
-#include "core/report/table.hpp"
 #include "core/report/verdict_text.hpp"
 
 namespace fk {
 
 namespace {
 
-void print(const Verdict& verdict, const BenchRequest& request) {
-  if (request.as_json)
-    print_json(to_json(verdict), request.json);
-  else
-    std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
-}
+// The pool and the plugins of a process that judges by itself. Its workers serve one question after
+// the other.
+struct OwnJudge {
+  explicit OwnJudge(const Question& question, const FoundPlugin* rival = nullptr)
+      : catalog(paths::registry_dirs()),
+        plugin_set(plugins_for(question, rival)),
+        room(plugin_set, options_for(question)) {}
+  static PluginSet plugins_for(const Question& question, const FoundPlugin* rival) {
+    PluginSet out = PluginSet::of_baselines(question.device);
+    if (rival) out.rival = *rival;
+    return out;
+  }
+  static JudgePool::Options options_for(const Question& question) {
+    JudgePool::Options options;
+    options.device = question.device;
+    options.sandbox = question.policy.sandbox;
+    return options;
+  }
+  bool serves(const Question& question) const {
+    return room.device() == question.device && room.sandbox() == question.policy.sandbox;
+  }
+  Catalog catalog;
+  PluginSet plugin_set;
+  JudgePool room;
+};
 
 }  // namespace
 
@@ -54,6 +70,10 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
     if (std::filesystem::equivalent(known.path, candidate.path, none))
       candidate.trust = known.trust;
   const Policy& policy = question.policy;
+  for (const auto& op : candidate.note.ops)
+    if (const Contract* const contract = catalog.find(op.op);
+        contract && (policy.ops.empty() || contains(policy.ops, op.op)))
+      need_sound_cases(*contract, false);
   JudgeOptions options;
   options.size = policy.size;
   options.ops = policy.ops;
@@ -78,53 +98,48 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
 }
 
 AskJudge the_judge(Seeds seeds, JudgeProgress progress) {
-  return [seeds, progress](const Question& question, const Secret& secret) {
+  const auto own = std::make_shared<std::unique_ptr<OwnJudge>>();
+  return [seeds, progress, own](const Question& question, const Secret& secret) {
     const Secret* const these = seeds == Seeds::these ? &secret : nullptr;
     if (auto told = ask_server(question, these, progress)) return *told;
-    const Catalog catalog(paths::registry_dirs());
-    const PluginSet plugin_set = PluginSet::of_baselines(question.device);
-    JudgePool::Options options;
-    options.device = question.device;
-    options.sandbox = question.policy.sandbox;
-    JudgePool room(plugin_set, options);
-    return judge_question(question, &secret, catalog, plugin_set, room, progress);
+    if (!*own || !(*own)->serves(question)) *own = std::make_unique<OwnJudge>(question);
+    OwnJudge& judge = **own;
+    return judge_question(question, &secret, judge.catalog, judge.plugin_set, judge.room, progress);
   };
 }
 
-int bench_candidate(const BenchRequest& request) {
+Verdict judge_against(const FoundPlugin& rival, const Question& question, const Secret& secret,
+                      const JudgeProgress& progress) {
+  const auto judge = [&](const Question& asked, const Secret& seeds) {
+    OwnJudge own(asked, &rival);
+    return judge_question(asked, &seeds, own.catalog, own.plugin_set, own.room, progress);
+  };
+  return ask(question, judge, secret, FK_VERSION);
+}
+
+Answer answer_of(const BenchRequest& request, const AskJudge& judge) {
   Answer found;
-  std::optional<VerdictProgress> progress(std::in_place);
   if (request.secret.empty()) {
-    found = answer(request.question, the_judge(Seeds::any, progress->listener()), request.answer);
+    found = answer(request.question, judge, request.answer);
     if (!request.receipt.empty())
       print_json(found.receipt, request.receipt);
     else if (!request.answer.store)
       found.verdict.receipt.clear();  // the receipt is not stored
   } else {
-    found.verdict = ask(request.question, the_judge(Seeds::these, progress->listener()),
-                        Secret::from_hex(request.secret, "--secret"), request.answer.host_version);
+    found.verdict = ask(request.question, judge, Secret::from_hex(request.secret, "--secret"),
+                        request.answer.host_version);
   }
-  progress.reset();
   if (request.profile) {
     constexpr double kPatience = 300;
     found.verdict.profile = profile_of(request.question, found.verdict, kPatience);
   }
   // Compared with the sources as they are now, so it is not stored.
   found.verdict.stale = stale_build(request.question.candidate);
-  if (request.as_json && !found.verdict.stale.empty()) found.notes.push_back(found.verdict.stale);
-  for (const auto& note : found.notes)
-    std::fprintf(stderr, "fk-host: %s\n", excerpt(note, 1000).c_str());
-  print(found.verdict, request);
-  return found.verdict.exit_code();
+  return found;
 }
 
-bool build_for_bench(const std::filesystem::path& folder, BenchRequest& request) {
-  std::string words;
-  if (const auto library = build_candidate(folder, &words)) {
-    std::fputs(words.c_str(), stderr);
-    request.question.candidate = *library;
-    return true;
-  }
+Verdict not_compiled(const std::filesystem::path& folder, const BenchRequest& request,
+                     const std::string& words) {
   Verdict verdict;
   verdict.candidate.name = folder.filename();
   verdict.candidate.path = folder;
@@ -135,8 +150,7 @@ bool build_for_bench(const std::filesystem::path& folder, BenchRequest& request)
   verdict.next = next_of_error(words);
   verdict.log = cut_words(words);
   conclude(verdict);
-  print(verdict, request);
-  return false;
+  return verdict;
 }
 
 }  // namespace fk

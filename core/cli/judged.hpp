@@ -5,12 +5,14 @@
 #include <functional>
 #include <string>
 
+#include "core/cli/output.hpp"
 #include "core/contract/contract.hpp"
 #include "core/store/answer.hpp"
 
 namespace fk {
 
 class JudgePool;
+struct FoundPlugin;
 struct PluginSet;
 
 // Progress callbacks of a judgement. Each may be empty.
@@ -25,9 +27,15 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
                        const PluginSet& plugin_set, JudgePool& room, const JudgeProgress& progress);
 
 // A function that asks the device's server (server.hpp), or judges here without a server. With
-// Seeds::any, the server may choose a secret with ready contents; the verdict names it.
+// Seeds::any, the server may choose a secret with ready contents; the verdict names it. Processes
+// that judge here stay ready for the next question until the function is destroyed.
 enum class Seeds { these, any };
 AskJudge the_judge(Seeds seeds, JudgeProgress progress = {});
+
+// The verdict with this plugin as the only opponent, judged here. The opponent's process is sealed
+// like the candidate's, unless it is a baseline.
+Verdict judge_against(const FoundPlugin& rival, const Question& question, const Secret& secret,
+                      const JudgeProgress& progress);
 
 struct BenchRequest {
   Question question;
@@ -35,15 +43,16 @@ struct BenchRequest {
   std::string secret;    // seeds of an earlier verdict; nothing is looked up or stored
   std::string receipt;   // file for the receipt; empty: none
   bool profile = false;  // runs Nsight Compute afterwards, if installed
-  bool as_json = false;
-  std::string json;  // file, as for print_json()
+  const JsonOutput* json = nullptr;
+
+  Seeds seeds() const { return secret.empty() ? Seeds::any : Seeds::these; }
 };
 
-// Answers and prints. Returns the exit code.
-int bench_candidate(const BenchRequest& request);
+// The verdict that is asked for, with notes for standard error. Writes the receipt's file.
+Answer answer_of(const BenchRequest& request, const AskJudge& judge);
 
-// Builds the folder and puts the library into the question. After a failure, prints a verdict with
-// the compiler's output and returns false.
-bool build_for_bench(const std::filesystem::path& folder, BenchRequest& request);
+// The verdict on a folder that does not compile. `words`: the compiler's output.
+Verdict not_compiled(const std::filesystem::path& folder, const BenchRequest& request,
+                     const std::string& words);
 
 }  // namespace fk

@@ -26,9 +26,18 @@
 namespace fk {
 namespace {
 
+struct ListArguments {
+  std::string what, dtype;
+  std::vector<std::string> families;
+  std::vector<std::string> levels;
+  JsonOutput json;
+  bool map = false;
+  bool filtered() const { return !families.empty() || !levels.empty() || !dtype.empty(); }
+};
+
 struct Column {
-  std::string key, heading;
-  size_t width = 0;  // of the table's cell; 0: no limit. JSON has the full text
+  std::string key, heading;  // without a heading, only JSON has it
+  size_t width = 0;          // of the table's cell; 0: no limit. JSON has the full text
 };
 struct Listing {
   std::vector<Column> columns;
@@ -45,26 +54,61 @@ std::map<std::string, std::vector<std::string>> providers_by_op() {
   return by_op;
 }
 
-Listing list_ops() {
+// The dtypes that the op's tensors may have.
+std::vector<std::string> dtypes_of(const Contract& contract) {
+  std::vector<std::string> out;
+  for (const auto& section : contract.sections)
+    for (const auto& slot : section)
+      for (const DType dtype : slot.dtypes)
+        if (!contains(out, name(dtype))) out.emplace_back(name(dtype));
+  return out;
+}
+
+// The op's contract if it passes the filters. Error for a filter that no op can pass.
+std::vector<const Contract*> filtered_ops(const ListArguments& a, const Catalog& catalog) {
+  std::vector<std::string> families, levels, dtypes;
+  std::vector<const Contract*> out;
+  for (const auto& op : catalog.ops()) {
+    const Contract& c = catalog.at(op);
+    const std::string level = std::to_string(c.level);
+    const std::vector<std::string> its = dtypes_of(c);
+    families.push_back(c.family);
+    for (const auto& text : {level, "L" + level}) levels.push_back(text);
+    dtypes.insert(dtypes.end(), its.begin(), its.end());
+    const bool wanted =
+        (a.families.empty() || contains(a.families, c.family)) &&
+        (a.levels.empty() || contains(a.levels, level) || contains(a.levels, "L" + level)) &&
+        (a.dtype.empty() || contains(its, a.dtype));
+    if (wanted) out.push_back(&c);
+  }
+  for (auto* list : {&families, &levels, &dtypes}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  need_known(a.families, families, "--family", "family of ops");
+  need_known(a.levels, levels, "--level", "level");
+  if (!a.dtype.empty()) need_known({a.dtype}, dtypes, "--dtype", "dtype of an op");
+  return out;
+}
+
+Listing list_ops(const ListArguments& a) {
   const Catalog catalog(paths::registry_dirs());
   auto providers = providers_by_op();
   Listing out{{{"op", "op"},
                {"level", "level"},
                {"family", "family"},
                {"providers", "providers"},
-               {"summary", "what it computes", 72}},
+               {"summary", "what it computes", 72},
+               {"dtypes", ""}},
               {},
               {}};
   std::map<std::pair<int, std::string>, std::vector<const Contract*>> ordered;
-  for (const auto& op : catalog.ops()) {
-    const Contract& c = catalog.at(op);
-    ordered[{c.level, c.family}].push_back(&c);
-  }
+  for (const Contract* c : filtered_ops(a, catalog)) ordered[{c->level, c->family}].push_back(c);
   for (const auto& [key, contracts] : ordered) {
     for (const Contract* c : contracts) {
       std::vector<std::string> names = providers[c->op];
       if (find_expansion(c->op)) names.emplace_back("(expansion)");
-      out.rows.push_back({c->op, c->level, c->family, names, c->summary});
+      out.rows.push_back({c->op, c->level, c->family, names, c->summary, dtypes_of(*c)});
     }
   }
   return out;
@@ -206,11 +250,6 @@ Listing map_models() {
   return out;
 }
 
-struct ListArguments {
-  std::string what, json;
-  bool map = false;
-};
-
 std::string cell(const Json& value, const Column& column) {
   std::string text;
   if (value.is_array())
@@ -226,13 +265,15 @@ std::string cell(const Json& value, const Column& column) {
 void print(const Listing& listing) {
   std::vector<Table::Column> columns;
   for (size_t i = 0; i < listing.columns.size(); ++i) {
+    if (listing.columns[i].heading.empty()) continue;
     const bool number = !listing.rows.empty() && listing.rows.front()[i].is_number();
     columns.push_back({listing.columns[i].heading, number ? Align::right : Align::left});
   }
   Table table(columns);
   for (const auto& row : listing.rows) {
     std::vector<Cell> cells;
-    for (size_t i = 0; i < row.size(); ++i) cells.emplace_back(cell(row[i], listing.columns[i]));
+    for (size_t i = 0; i < row.size(); ++i)
+      if (!listing.columns[i].heading.empty()) cells.emplace_back(cell(row[i], listing.columns[i]));
     table.row(std::move(cells));
   }
   std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
@@ -254,12 +295,14 @@ void fields(Visitor& v, ListDocument& d) {
 }
 FK_DOCUMENT(list, ListDocument);
 
-int list(const ListArguments& a, bool as_json) {
-  const std::map<std::string, Listing (*)()> known = {{"ops", list_ops},
-                                                      {"models", list_models},
-                                                      {"plugins", list_plugins},
-                                                      {"workloads", list_workloads},
-                                                      {"devices", list_devices}};
+int list(ListArguments& a) {
+  a.json.open();
+  const std::map<std::string, std::function<Listing()>> known = {
+      {"ops", [&] { return list_ops(a); }},
+      {"models", list_models},
+      {"plugins", list_plugins},
+      {"workloads", list_workloads},
+      {"devices", list_devices}};
   const auto it = known.find(a.what);
   if (it == known.end()) {
     std::vector<std::string> names;
@@ -267,29 +310,33 @@ int list(const ListArguments& a, bool as_json) {
     fail("list", "there is no list of `" + a.what + "`", did_you_mean(a.what, names));
   }
   if (a.map && a.what != "models") fail("list", "--map goes with `list models`");
+  if (a.filtered() && a.what != "ops")
+    fail("list", "--family, --level and --dtype go with `list ops`");
   const Listing listing = a.map ? map_models() : it->second();
-  if (as_json) {
+  if (a.json.given()) {
     ListDocument out{a.what, {}, listing.notes};
     for (const auto& row : listing.rows) {
       Json object = Json::object();
       for (size_t i = 0; i < row.size(); ++i) object[listing.columns[i].key] = row[i];
       out.rows.push_back(std::move(object));
     }
-    print_json(document(out), a.json);
-    return kExitOk;
+    a.json.write(document(out));
   }
-  print(listing);
+  if (a.json.with_report()) print(listing);
   return kExitOk;
 }
 
 std::function<int()> add_list(const Options& app) {
   auto a = std::make_shared<ListArguments>();
   app.add_option("WHAT", a->what, "ops, models, plugins, workloads or devices").required();
+  app.add_option("--family", a->families, "of ops, only this one (may be repeated)")
+      .one_at_a_time();
+  app.add_option("--level", a->levels, "of ops, only this one: 1 to 4 (may be repeated)")
+      .one_at_a_time();
+  app.add_option("--dtype", a->dtype, "only ops with a tensor that may have this dtype: bf16");
   app.add_flag("--map", a->map, "with models: which model uses which op at which level");
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] { return list(*a, json.given()); };
+  a->json.declare(app);
+  return [a] { return list(*a); };
 }
 
 FK_VERB(list, "what there is: ops, models, plugins, workloads, devices", add_list);

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <exception>
 #include <sstream>
+#include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/terminal.hpp"
 #include "core/cli/verb.hpp"
 
@@ -22,22 +24,37 @@ std::vector<Verb>& registered() {
   return list;
 }
 
-int refuse(const std::string& text, int code) {
+// Exit code of an error: an Error is bad input, unless the machine refused a service.
+int code_of(const std::exception& error) {
+  const bool input = dynamic_cast<const Error*>(&error) && !dynamic_cast<const HostError*>(&error);
+  return input ? kExitUsage : kExitEnvironment;
+}
+
+// True when a word asks for JSON. For errors before the options are known.
+bool wants_json(int argc, const char* const* argv) {
+  return std::any_of(argv, argv + argc, [](const std::string_view word) {
+    return word == "--json" || word.starts_with("--json=");
+  });
+}
+
+// Prints the error as a line, and as JSON where it was asked for. Returns the exit code.
+int refuse(const std::string& verb, const std::exception& error, bool as_json) {
   constexpr size_t kMost = 4000;  // bytes; the text may contain names of files, and so anything
-  std::fprintf(stderr, "fk-host: %s\n", excerpt(text, kMost).c_str());
+  const int code = code_of(error);
+  std::fprintf(stderr, "fk-host: %s\n", excerpt(error.what(), kMost).c_str());
+  if (as_json) print_json_error(verb, error, code);
   return code;
 }
 
 // CLI11 would name neither the word nor similar ones.
-std::string unknown_verb(int argc, const char* const* argv, const std::vector<Verb>& known) {
-  if (argc < 2 || argv[1][0] == '-') return {};
+void need_verb(int argc, const char* const* argv, const std::vector<Verb>& known) {
+  if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
   for (const auto& verb : known) {
-    if (verb.name == argv[1]) return {};
+    if (verb.name == argv[1]) return;
     if (!verb.help.empty()) names.push_back(verb.name);
   }
-  return Error("", "unknown command `" + excerpt(argv[1]) + "`", did_you_mean(argv[1], names))
-      .what();
+  fail("", "unknown command `" + excerpt(argv[1]) + "`", did_you_mean(argv[1], names));
 }
 
 int main_of(int argc, char** given) {
@@ -53,17 +70,28 @@ int main_of(int argc, char** given) {
     return verb.help.empty() && argc >= 2 && verb.name == argv[1];
   });
   if (!runner) guard_terminal();
-  if (const auto text = unknown_verb(argc, argv, known); !text.empty())
-    return refuse(text, kExitUsage);
+  const bool as_json = wants_json(argc, argv);
+  try {
+    need_verb(argc, argv, known);
+  } catch (const Error& error) {
+    return refuse("", error, as_json);
+  }
   CLI::App app("Loads kernels as plugins into whole models and judges them there.", "fk-host");
   app.set_version_flag("--version", "fk-host " FK_VERSION);
   app.require_subcommand(1);
   std::function<int()> action;
+  std::string asked_for;  // the verb
+  JsonOutput of_errors;   // of a verb without documents
   for (const auto& verb : known) {
     // Only the requested verb declares its options, which keeps the start short.
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.help.empty()) sub->group("");
-    if (argc >= 2 && verb.name == argv[1]) action = verb.add(Options(*sub));
+    if (argc < 2 || verb.name != argv[1]) continue;
+    action = verb.add(Options(*sub));
+    asked_for = verb.name;
+    if (!verb.help.empty() && !sub->get_option_no_throw("--json"))
+      of_errors.declare(Options(*sub),
+                        "write an error as JSON: to a file, or to the standard output");
   }
   try {
     app.parse(argc, argv);
@@ -72,9 +100,15 @@ int main_of(int argc, char** given) {
     const bool asked = app.exit(error, out, bad) == 0;
     std::fputs(out.str().c_str(), stdout);
     std::fputs(bad.str().c_str(), stderr);
+    if (!asked && as_json) print_json_error(asked_for, Error("", error.what()), kExitUsage);
     return asked ? kExitOk : kExitUsage;
   }
-  return action();
+  try {
+    if (of_errors.given()) of_errors.open();
+    return action();
+  } catch (const std::exception& error) {
+    return refuse(asked_for, error, as_json);
+  }
 }
 
 }  // namespace
@@ -95,11 +129,7 @@ VerbRegistration::VerbRegistration(const char* name, const char* help,
 int main(int argc, char** argv) {
   try {
     return fk::main_of(argc, argv);
-  } catch (const fk::HostError& error) {
-    return fk::refuse(error.what(), fk::kExitEnvironment);
-  } catch (const fk::Error& error) {
-    return fk::refuse(error.what(), fk::kExitUsage);
   } catch (const std::exception& error) {
-    return fk::refuse(error.what(), fk::kExitEnvironment);
+    return fk::refuse("", error, false);
   }
 }

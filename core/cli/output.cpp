@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cli/output.hpp"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
+#include "core/report/document.hpp"
 
 namespace fk {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+// The file of --json, for an error of this process. Nothing until it is open.
+std::optional<std::string> opened_file;
 
 // For a device or a pipe: writes into it, and does not replace it by a file.
 void write_into(const std::string& file, const std::string& text) {
@@ -37,6 +45,35 @@ Json made_safe(const Json& from) {
   return out;
 }
 
+// For a link, its target.
+fs::path target_of(const std::string& file, const fs::file_status& is) {
+  std::error_code none;
+  const fs::path target = fs::exists(is) ? fs::canonical(file, none) : fs::path();
+  return target.empty() ? fs::path(file) : target;
+}
+
+bool is_pipe_or_device(const fs::file_status& is) {
+  return fs::exists(is) && !fs::is_regular_file(is) && !fs::is_directory(is);
+}
+
+struct ErrorDocument {
+  static constexpr const char* kSchema = "fk-host.error/1";
+  static constexpr const char* kTitle = "An error that ended a verb";
+  std::string verb;
+  int exit_code = 0;
+  std::string where, what, hint, text;
+};
+template <class Visitor>
+void fields(Visitor& v, ErrorDocument& d) {
+  v("verb", d.verb, "the verb; empty: there is no such verb");
+  v("exit_code", d.exit_code, "of the program: 2 bad input or usage, 3 the environment failed");
+  v("where", d.where, "a file with its line, an option or a name; empty: no place");
+  v("what", d.what, "what is wrong");
+  v("hint", d.hint, "the nearest right thing; empty: none is known");
+  v("text", d.text, "all of it, as on standard error");
+}
+FK_DOCUMENT(error, ErrorDocument);
+
 }  // namespace
 
 void print_json(const Json& document, const std::string& file) {
@@ -45,10 +82,61 @@ void print_json(const Json& document, const std::string& file) {
   if (file.empty() || file == "-") return void(std::fputs(text.c_str(), stdout));
   std::error_code none;
   const fs::file_status is = fs::status(file, none);
-  if (fs::exists(is) && !fs::is_regular_file(is)) return write_into(file, text);
-  // For a link, writes to its target.
-  const fs::path target = fs::exists(is) ? fs::canonical(file, none) : fs::path();
-  write_file_atomic(target.empty() ? fs::path(file) : target, text);
+  if (is_pipe_or_device(is)) return write_into(file, text);
+  write_file_atomic(target_of(file, is), text);
+}
+
+void need_writable(const std::string& file) {
+  std::error_code none;
+  const fs::file_status is = fs::status(file, none);
+  if (fs::is_directory(is)) fail(file, "it is a folder", "name a file in it");
+  if (fs::exists(is) && ::access(file.c_str(), W_OK) != 0)
+    fail(file, "cannot be written: " + errno_text());
+  if (is_pipe_or_device(is)) return;
+  const fs::path target = target_of(file, is), named = target.parent_path();
+  const fs::path folder = named.empty() ? "." : named;
+  if (!fs::is_directory(folder, none))
+    fail(file, "its folder does not exist", "mkdir -p " + folder.string());
+  // As write_file_atomic() does it. A right on paper may be none, on a full disk for example.
+  std::string probe = target.string() + ".XXXXXX";
+  const int fd = ::mkstemp(probe.data());
+  if (fd < 0) fail(file, "cannot be written: " + errno_text());
+  ::unlink(probe.c_str());
+  ::close(fd);
+}
+
+void JsonOutput::declare(const Options& app, const std::string& help) {
+  option_ = app.add_option("--json", file_, help).value_optional();
+}
+
+void JsonOutput::open() {
+  if (given() && to_file()) {
+    need_writable(file_);
+    opened_file = file_;
+  }
+  open_ = true;
+}
+
+std::string JsonOutput::take_word() { return std::exchange(file_, ""); }
+
+void JsonOutput::write(const Json& document) const {
+  FK_CHECK(open_, "JSON is written to a file that was not opened before the work");
+  print_json(document, file_);
+}
+
+void print_json_error(const std::string& verb, const std::exception& error, int exit_code) {
+  ErrorDocument out{.verb = verb,
+                    .exit_code = exit_code,
+                    .where = {},
+                    .what = error.what(),
+                    .hint = {},
+                    .text = error.what()};
+  if (const auto* const known = dynamic_cast<const Error*>(&error)) {
+    out.where = known->where();
+    out.what = known->what_text();
+    out.hint = known->hint();
+  }
+  print_json(document(out), opened_file.value_or(""));
 }
 
 }  // namespace fk

@@ -1,14 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output of verbs: JSON to a file or to stdout.
+// JSON of verbs: the option --json, the file behind it, and errors as JSON.
 #pragma once
+#include <exception>
+#include <optional>
 #include <string>
 
 #include "core/base/json.hpp"
+#include "core/cli/options.hpp"
 
 namespace fk {
 
 // Writes to `file`; stdout for an empty name or "-". Unsafe characters become `?` (printable() of
 // base/text.hpp).
 void print_json(const Json& document, const std::string& file);
+
+// Error when print_json() could not write this file: its folder is missing, the name is a folder's,
+// or the user has no right. Makes nothing that stays. Call it before the work begins.
+void need_writable(const std::string& file);
+
+// The option --json of a verb. With a file, the document is written beside the report for people;
+// without one it takes the report's place on the standard output. One object per process.
+class JsonOutput {
+ public:
+  // This object outlives the parsing.
+  void declare(const Options& app, const std::string& help =
+                                       "write JSON: to a file beside the report, or in its place "
+                                       "to the standard output");
+  bool given() const { return option_ && option_->given(); }
+  // False when JSON takes the report's place.
+  bool with_report() const { return !given() || to_file(); }
+  // Call it before the work begins, and before write(). Error as for need_writable().
+  void open();
+  // The word after --json when it is an argument of the verb and not a file. JSON then goes to the
+  // standard output. Call it before open().
+  std::string take_word();
+  const std::string& word() const { return file_; }
+  void write(const Json& document) const;
+
+ private:
+  bool to_file() const { return !file_.empty() && file_ != "-"; }
+  std::string file_;
+  std::optional<Option> option_;
+  bool open_ = false;
+};
+
+// Writes an error as a document (fk-host.error/1): to the file of --json if it was opened, else to
+// the standard output.
+void print_json_error(const std::string& verb, const std::exception& error, int exit_code);
 
 }  // namespace fk

@@ -27,13 +27,14 @@ namespace fk {
 namespace {
 
 struct RecordArguments {
-  std::string scenario, profile, weights, json, out;
+  std::string scenario, profile, weights, out;
+  JsonOutput json;
   std::vector<std::string> pins;
   RecordingOptions options;
   Parallel parallel;
   uint64_t seed = 0;
   double gib = 1;
-  bool has_seed = false, as_json = false;
+  bool has_seed = false;
 };
 
 void print(const Json& index, const std::string& folder) {
@@ -79,6 +80,7 @@ void print(const Json& index, const std::string& folder) {
 }
 
 int run(RecordArguments a) {
+  a.json.open();
   if (a.options.device.empty()) {
     a.options.device = "cpu";
     for (const auto& device : device_names())
@@ -111,10 +113,8 @@ int run(RecordArguments a) {
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   const Json index = record_scenario(scenario, a.options, catalog, plugin_set);
   progress.clear();
-  if (a.as_json)
-    print_json(index, a.json);
-  else
-    print(index, a.options.folder.string());
+  if (a.json.given()) a.json.write(index);
+  if (a.json.with_report()) print(index, a.options.folder.string());
   return kExitOk;
 }
 
@@ -138,13 +138,11 @@ std::function<int()> add_record(const Options& app) {
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   add_parallel_options(app, a->parallel);
   const auto seed = app.add_option("--seed", a->seed, "of weights and requests");
-  const auto json = app.add_option("--json", a->json,
-                                   "write the index, to a file or to the standard "
-                                   "output")
-                        .value_optional();
-  return [a, seed, json] {
+  a->json.declare(app,
+                  "write the index: to a file beside the report, or in its place to the standard "
+                  "output");
+  return [a, seed] {
     a->has_seed = seed.given();
-    a->as_json = json.given();
     return run(*a);
   };
 }

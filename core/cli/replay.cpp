@@ -11,9 +11,9 @@
 #include "core/cli/judged.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
-#include "core/judge/verdict/fields.hpp"
 #include "core/report/document.hpp"
 #include "core/report/table.hpp"
+#include "core/report/verdict_documents.hpp"
 #include "core/report/verdict_text.hpp"
 #include "core/store/replay.hpp"
 #include "core/store/store.hpp"
@@ -33,7 +33,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ReplayArguments {
-  std::string receipt, plugin, key, device, json;
+  std::string receipt, plugin, key, device;
+  JsonOutput json;
 };
 
 struct Replay {
@@ -82,18 +83,6 @@ std::string device_word(const VerdictKey& key) {
   for (const auto& [name, value] : key.parts)
     if (name == "device") return value.substr(0, value.find(' '));
   return "cpu";
-}
-
-// A verdict inside another document.
-struct InnerVerdict {
-  static constexpr const char* kSchemaFile = "verdict.json";
-  Verdict verdict;
-};
-template <class Visitor>
-void fields(Visitor& v, InnerVerdict& inner) {
-  std::string schema = kVerdictSchema;
-  v("schema", schema, "the form of the verdict");
-  fields(v, inner.verdict);
 }
 
 struct ReplayDocument {
@@ -161,7 +150,8 @@ void print(const Replay& r, bool colour) {
               other ? (std::string("; now it is ") + name_of(r.now.status)).c_str() : "");
 }
 
-int replay(const ReplayArguments& a, bool as_json) {
+int replay(ReplayArguments& a) {
+  a.json.open();
   Store store = Store::open_default();
   Replay r;
   r.receipt = load(a, store, r.unverified);
@@ -191,10 +181,8 @@ int replay(const ReplayArguments& a, bool as_json) {
   r.now =
       ask(question, the_judge(Seeds::these), Secret::from_hex(was.secret, a.receipt), FK_VERSION);
   r.verdict = verdict_differences(was, r.now);
-  if (as_json)
-    print_json(replay_json(r), a.json);
-  else
-    print(r, colour_wanted(stdout));
+  if (a.json.given()) a.json.write(replay_json(r));
+  if (a.json.with_report()) print(r, colour_wanted(stdout));
   if (r.now.exit_code() == kExitEnvironment && was.exit_code() != kExitEnvironment)
     return kExitEnvironment;
   return r.reproduced() ? kExitOk : kExitFailed;
@@ -206,10 +194,8 @@ std::function<int()> add_replay(const Options& app) {
   app.add_option("--plugin", a->plugin, "where the judged file is now");
   app.add_option("--key", a->key, "the public key that must have signed it");
   app.add_option("--device", a->device, "cpu or cuda:0; default: as in the receipt");
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] { return replay(*a, json.given()); };
+  a->json.declare(app);
+  return [a] { return replay(*a); };
 }
 
 FK_VERB(replay, "reach the verdict of a receipt again, with its seeds", add_replay);

@@ -26,13 +26,14 @@ namespace fk {
 namespace {
 
 struct RunArguments {
-  std::string scenario, profile, weights, json;
+  std::string scenario, profile, weights;
+  JsonOutput json;
   std::vector<std::string> pins;
   RunOptions options;
   Parallel parallel;
   uint64_t seed = 0;
   int64_t max_batch = 0, pages = -1;  // defaults: as in the scenario
-  bool has_seed = false, has_requests_seed = false, as_json = false, no_graph = false;
+  bool has_seed = false, has_requests_seed = false, no_graph = false;
 };
 
 bool is_gpu(const std::string& device) { return starts_with(device, "cuda"); }
@@ -48,7 +49,8 @@ void set_defaults(RunArguments& a) {
     fail("--no-graph", "there are no CUDA graphs on the device " + a.options.device);
   a.options.graphs = !a.no_graph;
   // `run --json scenarios/x.yaml` means the scenario, not a file to overwrite.
-  if (ends_with(a.json, ".yaml")) fail("--json", "will not write over " + a.json, "put it last");
+  if (ends_with(a.json.word(), ".yaml"))
+    fail("--json", "will not write over " + a.json.word(), "put it last");
   if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";
 }
 
@@ -85,6 +87,7 @@ int run(RunArguments a) {
   set_defaults(a);
   check_parallel(a.parallel);
   if (const auto code = join_launch(a.parallel)) return *code;
+  a.json.open();
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
@@ -109,18 +112,16 @@ int run(RunArguments a) {
     report.weights_notes = scenario.weights_notes;
     code = worse(code, report.exit_code());
     progress.clear();
-    if (a.as_json) {
-      if (!report.error.empty())
-        std::fprintf(stderr, "fk-host: %s: %s\n", report.scenario.c_str(), report.error.c_str());
-      reports.push_back(std::move(report));
-    } else {
+    if (a.json.with_report())
       std::printf("%s%s", &file == &files.front() ? "" : "\n",
                   run_text(report, colour_wanted(stdout)).c_str());
-    }
+    else if (!report.error.empty())
+      std::fprintf(stderr, "fk-host: %s: %s\n", report.scenario.c_str(), report.error.c_str());
     std::fflush(stdout);
+    if (a.json.given()) reports.push_back(std::move(report));
   }
-  if (!a.as_json) return code;
-  print_json(files.size() == 1 ? run_json(reports.front()) : runs_json(reports), a.json);
+  if (a.json.given())
+    a.json.write(files.size() == 1 ? run_json(reports.front()) : runs_json(reports));
   return code;
 }
 
@@ -137,9 +138,7 @@ std::function<int()> add_run(const Options& app) {
       .one_at_a_time();
   app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")
       .one_at_a_time();
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
+  a->json.declare(app);
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
   app.add_flag("!--no-sandbox", a->options.sandbox,
@@ -169,8 +168,7 @@ std::function<int()> add_run(const Options& app) {
                  "seconds without a sign of life before a candidate is stopped; default: 20 times "
                  "the baseline's longest, at least 10")
       .positive();
-  return [a, json, seed, requests] {
-    a->as_json = json.given();
+  return [a, seed, requests] {
     a->has_seed = seed.given();
     a->has_requests_seed = requests.given();
     a->options.exact_pages = a->pages > 0;

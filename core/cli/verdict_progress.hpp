@@ -17,12 +17,12 @@ class VerdictProgress {
  public:
   VerdictProgress();
   ~VerdictProgress();
-  // Any thread may call both functions while this object lives.
+  // Any thread may call these functions while this object lives.
   JudgeProgress listener();
-
- private:
   void step(const std::string& what);
   void ended(const std::string& what);
+
+ private:
   void tell();  // with mutex_ held
 
   const double start_s_;

@@ -62,9 +62,9 @@ namespace {
 
 struct VerifyArguments {
   std::vector<std::string> folders;
-  std::string dtype = "f32", json;
+  std::string dtype = "f32";
+  JsonOutput json;
   VerifyOptions options;
-  bool as_json = false;
 };
 
 std::string share(double value) {
@@ -136,13 +136,14 @@ void check_provider(const std::string& name, const PluginSet& plugin_set) {
     fail("--provider", "there is no plugin `" + name + "`", did_you_mean(name, known));
 }
 
-int verify(const VerifyArguments& a) {
+int verify(VerifyArguments& a) {
   VerifyOptions options = a.options;
   options.dtype = dtype_from_name(a.dtype, "--dtype");
   if (options.dtype != DType::f32 && options.dtype != DType::bf16 && options.dtype != DType::f16)
     fail("--dtype", "models run in f32, bf16 or f16");
   check_parallel(options.parallel);
   if (const auto code = join_launch(options.parallel)) return *code;
+  a.json.open();
   open_device(options.device);
   const Catalog catalog(paths::registry_dirs());
   const PluginSet plugin_set = PluginSet::find(catalog);
@@ -156,17 +157,13 @@ int verify(const VerifyArguments& a) {
     const VerifyReport report = verify_case(folder, options, plugin_set, catalog);
     passed += report.passed();
     bad += report.bad_input;
-    if (a.as_json)
-      all.push_back(report);
-    else
-      print(report, a);
+    if (a.json.with_report()) print(report, a);
+    if (a.json.given()) all.push_back(report);
   }
   const int total = static_cast<int>(a.folders.size());
-  if (a.as_json) {
-    print_json(document(VerifyDocument{a.dtype, passed == total, std::move(all)}), a.json);
-  } else if (total > 1) {
-    std::printf("%d of %d passed\n", passed, total);
-  }
+  if (a.json.given())
+    a.json.write(document(VerifyDocument{a.dtype, passed == total, std::move(all)}));
+  if (a.json.with_report() && total > 1) std::printf("%d of %d passed\n", passed, total);
   return bad ? kExitUsage : passed == total ? kExitOk : kExitFailed;
 }
 
@@ -191,13 +188,8 @@ std::function<int()> add_verify(const Options& app) {
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a runner is stopped")
       .positive();
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] {
-    a->as_json = json.given();
-    return verify(*a);
-  };
+  a->json.declare(app);
+  return [a] { return verify(*a); };
 }
 
 FK_VERB(verify, "compare models with the answers of another implementation", add_verify);

@@ -17,10 +17,12 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/language.hpp"
 #include "core/cli/verb.hpp"
 #include "core/engines/scenario.hpp"
+#include "core/plugin/notes.hpp"
 
 namespace fk {
 namespace {
@@ -30,7 +32,7 @@ namespace fs = std::filesystem;
 struct WatchArguments {
   std::string scenario;
   bool check = false;
-  std::vector<std::string> rest;
+  std::vector<std::string> rest, candidates;  // candidates: empty for all
   int max_runs = 0;
 };
 
@@ -115,13 +117,21 @@ int run_host(std::vector<std::string> words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : kExitEnvironment;
 }
 
+// The candidate of a file in the watched folder: its folder's name, or a plugin's own.
+std::string candidate_of_file(const fs::path& file, const fs::path& root) {
+  const fs::path below = fs::relative(file, root);
+  return below.has_parent_path() ? (*below.begin()).string() : below.stem().string();
+}
+
 // Builds changed folders until at least one plugin is new. Returns the new plugins. The .so of a
-// build causes the next event.
-std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root) {
+// build causes the next event. Changes of candidates that are not asked for are ignored.
+std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root,
+                                const std::vector<std::string>& candidates) {
   std::set<fs::path> plugins;
   while (plugins.empty()) {
     std::set<fs::path> folders;
     for (const auto& file : watcher.wait()) {
+      if (!candidates.empty() && !contains(candidates, candidate_of_file(file, root))) continue;
       const fs::path below = fs::relative(file, root);
       if (file.extension() == ".so")
         plugins.insert(file);
@@ -142,9 +152,30 @@ std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root) {
   return plugins;
 }
 
+// The name of the plugin that a candidate's folder makes; before its first build, the folder's.
+std::string plugin_name_of(const std::string& candidate) {
+  const fs::path root = paths::candidates_dir();
+  for (const fs::path& file :
+       {root / candidate / (candidate + ".so"), root / (candidate + ".so")}) {
+    try {
+      if (fs::exists(file)) return read_notes(file).name;
+    } catch (const Error&) {  // the run reports the reason
+    }
+  }
+  return candidate;
+}
+
+// Error for a name without a folder and without a plugin.
+void need_candidate(const std::string& name, const fs::path& root) {
+  std::error_code none;
+  if (!fs::is_regular_file(root / (name + ".so"), none)) (void)candidate_dir(name);
+}
+
 int run_once(const WatchArguments& a, const std::set<fs::path>& plugins) {
   std::vector<std::string> words = {"run", a.scenario};
   if (!a.check) {
+    for (const auto& candidate : a.candidates)
+      words.insert(words.end(), {"--candidate", plugin_name_of(candidate)});
     words.insert(words.end(), a.rest.begin(), a.rest.end());
     return run_host(words);
   }
@@ -167,12 +198,13 @@ int watch(const WatchArguments& a) {
   std::error_code code;
   fs::create_directories(root, code);
   if (!fs::is_directory(root)) fail(root.string(), "is not a folder and cannot be made");
+  for (const auto& candidate : a.candidates) need_candidate(candidate, root);
   Watcher watcher(root);
   int status = kExitOk, runs = 0;
   if (!a.check) status = run_once(a, {}), ++runs;
   for (; a.max_runs == 0 || runs < a.max_runs; ++runs) {
     std::fprintf(stderr, "watching %s\n", root.c_str());
-    status = run_once(a, next_plugins(watcher, root));
+    status = run_once(a, next_plugins(watcher, root, a.candidates));
   }
   return status;
 }
@@ -181,6 +213,9 @@ std::function<int()> add_watch(const Options& app) {
   auto a = std::make_shared<WatchArguments>();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/");
   app.add_flag("--check", a->check, "check the changed candidate, in place of a scenario run");
+  app.add_option("--candidate", a->candidates,
+                 "watch and run only this candidate of the folder (may be repeated)")
+      .one_at_a_time();
   app.add_option("--max-runs", a->max_runs, "stop after this many runs; 0: never");
   app.add_option("--option", a->rest,
                  "passed on to run or check, e.g. --option=--workload --option=smoke");

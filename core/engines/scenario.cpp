@@ -9,6 +9,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/contract/contract.hpp"
+#include "core/plugin/notes.hpp"
 
 namespace fk {
 
@@ -64,10 +65,14 @@ DType read_dtype(const Yaml& yaml) {
 
 void read_providers(const Yaml& yaml, std::map<std::string, std::string>& pins) {
   const std::vector<std::string> ops = Catalog(paths::registry_dirs()).ops();
+  std::vector<std::string> baselines;
+  for (const auto& found : discover(false)) baselines.push_back(found.note.name);
   for (const auto& [op, provider] : yaml.entries()) {
     if (std::find(ops.begin(), ops.end(), op) == ops.end())
       provider.fail("there is no op `" + op + "`", did_you_mean(op, ops));
     pins[op] = provider.text();
+    if (!contains(baselines, pins[op]))
+      provider.fail("there is no baseline `" + pins[op] + "`", did_you_mean(pins[op], baselines));
   }
 }
 

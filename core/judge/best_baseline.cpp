@@ -60,6 +60,12 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract
     last.reset();
     return false;
   };
+  if (plugin_set.rival) {
+    const std::string name = plugin_name(*plugin_set.rival);
+    const auto same = [&](const PassedOver& p) { return p.name == name; };
+    const bool failed = std::ranges::any_of(row.passed_over, same);
+    return !failed && sits(name) ? std::move(last) : nullptr;
+  }
   std::vector<std::pair<double, std::string>> timed;
   for (size_t i = 0; i < names.size(); ++i) {
     const bool more = i + 1 < names.size() && !is_oracle(names[i + 1]);

@@ -449,6 +449,7 @@ class Judge {
     row.baseline = baseline_->plugin();
     for (const auto& b : plugin_set_.baselines)
       if (plugin_name(b) == row.baseline) remember(b);
+    if (plugin_set_.rival) remember(*plugin_set_.rival);
     return baseline_.get();
   }
 

@@ -18,8 +18,8 @@ inline const std::vector<std::pair<CheckStatus, std::string>>& json_names(CheckS
   static const auto names = [] {
     std::vector<std::pair<CheckStatus, std::string>> all;
     for (const CheckStatus s :
-         {CheckStatus::ok, CheckStatus::unsupported, CheckStatus::unjudged, CheckStatus::untestable,
-          CheckStatus::wrong, CheckStatus::violation})
+         {CheckStatus::ok, CheckStatus::unsupported, CheckStatus::left_out, CheckStatus::unjudged,
+          CheckStatus::untestable, CheckStatus::wrong, CheckStatus::violation})
       all.emplace_back(s, status_name(s));
     return all;
   }();
@@ -61,6 +61,7 @@ struct CheckDocument {
   std::vector<std::string> families;
   std::string captured, device;
   bool passed = false;
+  std::vector<std::string> unjudged;
   std::optional<JudgedFromOutside> judged;
   std::vector<Protection> protections;
   std::vector<CheckRow> rows;
@@ -77,7 +78,8 @@ void fields(Visitor& v, CheckDocument& d) {
   v("families", d.families, "only these kinds of inputs; empty: all");
   v("captured", d.captured, "the origin of recorded cases; empty: the contracts' cases");
   v("device", d.device, "the device");
-  v("passed", d.passed, "whether the plugin passed");
+  v("passed", d.passed, "whether the plugin passed: no fault, and no op is unjudged");
+  v("unjudged", d.unjudged, "ops without a reference for any case that the plugin takes");
   v("judged", d.judged, "the judge's answer to the same cases; null: nobody asked the judge");
   v("protections", d.protections, "the sandbox of the plugin's process");
   v("rows", d.rows, "one row for each case and variant");

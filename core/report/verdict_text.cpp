@@ -30,13 +30,6 @@ std::string quartiles(const Timing& t) {
   return t.median_s > 0 ? human_duration(t.low_s) + "-" + human_duration(t.high_s) : "";
 }
 
-std::string ratio_text(const Ratio& r) {
-  if (!(r.value > 0)) return "";
-  const char* const format = r.value < 0.1 ? "%.3g" : "%.3f";
-  return number(format, r.value) + " (" + number(format, r.low) + "-" + number(format, r.high) +
-         ")";
-}
-
 std::string share_text(double worst) {
   return std::isfinite(worst) ? number("%.3g", worst) : "not a number";
 }
@@ -293,6 +286,20 @@ class VerdictText {
 };
 
 }  // namespace
+
+std::string ratio_text(const Ratio& r) {
+  if (!(r.value > 0)) return "";
+  const char* const format = r.value < 0.1 ? "%.3g" : "%.3f";
+  return number(format, r.value) + " (" + number(format, r.low) + "-" + number(format, r.high) +
+         ")";
+}
+
+std::vector<std::string> ops_of(const Verdict& verdict) {
+  std::vector<std::string> ops;
+  for (const auto& row : verdict.cases)
+    if (!contains(ops, row.op)) ops.push_back(row.op);
+  return ops;
+}
 
 std::string verdict_text(const Verdict& verdict, bool colour) {
   return VerdictText(verdict, colour).all();

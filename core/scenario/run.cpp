@@ -306,8 +306,7 @@ class ScenarioRun {
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
       if (side.is_hosts_fault()) give_up("the host", side.why());
-      r.verdict = side.verdict();
-      r.why = side.why();
+      r.verdict = side.verdict(), r.why = side.why();
       r.log = side.log();
       return r;
     };
@@ -484,6 +483,7 @@ class ScenarioRun {
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const PluginSet& plugin_set) {
   check_run(scenario, options, plugin_set);
+  need_room(scenario, options, catalog);
   const DeviceLock turn = devices_of_run(scenario, options);
   const auto watch = GpuTelemetry::of(options.device);
   RunOptions watched = options;

@@ -37,6 +37,9 @@ struct RunOptions {
 // `text` is OP=PLUGIN: this baseline must run the op. Error when there is no such op or baseline.
 void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
          const PluginSet& plugin_set);
+// Error when the caches cannot hold the longest request, or when a device with the host's memory
+// cannot hold the run or would take hours. Call it before the work: it computes sizes only.
+void need_room(const Scenario& scenario, const RunOptions& options, const Catalog& catalog);
 // Error when the scenario or the options are wrong, or when no oracle or baseline can judge.
 void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& plugin_set);
 

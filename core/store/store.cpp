@@ -244,17 +244,29 @@ Json Store::receipt(const std::string& id) {
 
 std::vector<Store::Row> Store::newest(int count) {
   std::vector<Row> out;
-  guarded(false, [&](const Database& db) {
-    Statement rows(db,
-                   "SELECT id, time, candidate, status, device, key FROM verdicts "
-                   "ORDER BY number DESC LIMIT ?");
-    rows.bind(int64_t{count});
-    while (rows.step())
-      out.push_back(
-          {rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(4), rows.text(5)});
-    return true;
+  const auto most = static_cast<size_t>(count);
+  each({}, [&](const Row& row, const std::string&) {
+    if (out.size() < most) out.push_back(row);
+    return out.size() < most;
   });
   return out;
+}
+
+void Store::each(const Search& search,
+                 const std::function<bool(const Row&, const std::string&)>& take) {
+  guarded(false, [&](const Database& db) {
+    Statement rows(db,
+                   "SELECT id, time, candidate, status, device, key, receipt FROM verdicts "
+                   "WHERE (?='' OR candidate=?) AND (?='' OR status=?) AND time>=? "
+                   "ORDER BY number DESC");
+    rows.bind(search.candidate).bind(search.candidate).bind(search.status).bind(search.status);
+    rows.bind(search.since);
+    while (rows.step() && take({rows.text(0), rows.text(1), rows.text(2), rows.text(3),
+                                rows.text(4), rows.text(5)},
+                               rows.text(6))) {
+    }
+    return true;
+  });
 }
 
 std::string Store::file_hash(const fs::path& file) {
@@ -301,6 +313,7 @@ std::optional<Receipt> Store::find(const VerdictKey&) { return std::nullopt; }
 bool Store::put(const VerdictKey&, const Json&) { return false; }
 Json Store::receipt(const std::string&) { fail("store", "cannot be used: " + why_); }
 std::vector<Store::Row> Store::newest(int) { return {}; }
+void Store::each(const Search&, const std::function<bool(const Row&, const std::string&)>&) {}
 std::string Store::file_hash(const fs::path& file) { return sha256_file(file); }
 
 #endif

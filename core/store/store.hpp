@@ -5,6 +5,7 @@
 // the reason and finds nothing.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,11 @@ class Store {
  public:
   struct Row {
     std::string id, time, candidate, status, device, key;
+  };
+  // Empty texts match every row.
+  struct Search {
+    std::string candidate, status;
+    std::string since;  // the earliest begin, as in a verdict; a date alone is its midnight
   };
   // The store in paths::data_dir(). Without `database` it has only a signer.
   static Store open_default(bool database = true);
@@ -46,6 +52,10 @@ class Store {
   // Finds a receipt by the first digits of its id. Error when none or several match.
   Json receipt(const std::string& id);
   std::vector<Row> newest(int count);
+  // Gives rows and the text of their receipts to `take`, the newest first, until it returns false.
+  // `take` must not use the store.
+  void each(const Search& search,
+            const std::function<bool(const Row& row, const std::string& receipt)>& take);
 
   // SHA-256 of a file; from memory if its inode, size and times have not changed since it was
   // hashed. Only for files of this installation, because a file's owner can make changes invisible.

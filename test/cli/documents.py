@@ -90,9 +90,22 @@ assert check("comparison", "compare-submissions", "one", evaluation["id"][:8])["
 
 candidate = pathlib.Path(shutil.copy(good, work / "small.so"))
 verdict = check("verdict", "bench", candidate, "--size", "smoke", "--seconds", "0")
+twice = check("verdicts", "bench", candidate, candidate, "--op", "silu_and_mul", "--size", "smoke", "--seconds", "0")
+assert len(twice["verdicts"]) == 2 and not twice["errors"]
+assert check("verdicts", "bench", candidate, candidate, "--op", "add", "--size", "smoke", code=2)["errors"][1]["where"] == "--op"
+check("compare", "compare", candidate, "cpu", "--size", "smoke", "--case", "smoke0", "--seconds", "0.02")
+
+# An error is a document too, of every verb: bad usage, bad input, and what the machine refuses.
+for words in (["lst"], ["list", "opps"], ["list", "ops", "--sed"], ["check"], ["show", "rms_nrom"], ["build", "nobody"], ["graph", "mixtrl"],
+              ["bench", "liner"], ["run", "no scenario"], ["receipts", "0"], ["new", "rms_norm", "--name", "1st"], ["watch"], ["import", work / "none"]):
+    error = check("error", *words, code=2)
+    assert error["exit_code"] == 2 and error["what"] and error["what"] in error["text"], (words, error)
+    assert error["verb"] == ("" if words[0] == "lst" else words[0]), (words, error)
+error = check("error", "show", "rms_nrom", code=2)
+assert error["where"] == "show" and error["hint"] == "did you mean `rms_norm`?", error
 listed = check("receipts", "receipts")
 if listed["receipts"]:  # not built with SQLite: there are none
-    assert listed["receipts"][0]["id"] == verdict["receipt"]
+    assert verdict["receipt"] in [row["id"] for row in listed["receipts"]]
     again = check("replay", "replay", verdict["receipt"], "--plugin", candidate)
     assert again["reproduced"] and again["was"]["schema"] == "fk-host.verdict/1"
     assert seen == set(schemas), sorted(set(schemas) - seen)

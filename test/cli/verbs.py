@@ -208,7 +208,7 @@ for keys, part in (("requests: 1000000000000, prompt: 5, output: 2", "at most 10
 
 # Caches that are larger than what is free are refused before they are filled.
 bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
-run(["run", bad], 3, "the caches: takes ", " of memory are free")
+run(["run", bad], 3, " for caches", " of memory are free", "smaller limits")
 
 # A candidate: scaffold, build, check, run.
 run(["new", "rms_norm", "--name", "mine"], 0, "mine/rms_norm.cpp")

@@ -68,5 +68,22 @@ shutil.copy(work / "candidates/mine/mine.so", work / "so")
 os.rename(work / "so", work / "candidates/mine/mine.so")
 watch.until("mine")
 watch.end(0)
+
+# Only the named candidate is watched, and only it runs.
+run("new", "silu_and_mul", "--name", "second")
+watch = Watch("--check", "--candidate", "mine", "--max-runs", "1")
+watch.until("watching")
+(work / "candidates/second/silu_and_mul.cpp").touch()
+file.write_text(text)  # a saved source is compiled, whether it has changed or not
+seen = watch.until("PASS")
+assert "second" not in seen and "silu_and_mul" not in seen, seen
+watch.end(0)
+run("build", "second")
+watch = Watch(source / "scenarios/smoke.yaml", "--candidate", "mine", "--max-runs", "1")
+watch.end(0)
+seen = "".join(watch.lines.queue)
+assert "mine" in seen and "second" not in seen, seen
+done = subprocess.run([host, "watch", "--check", "--candidate", "mien"], env=env, capture_output=True, text=True)
+assert done.returncode == 2 and "did you mean `mine`" in done.stderr, done.stderr
 shutil.rmtree(work)
 print("watch: all passed")
