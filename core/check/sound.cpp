@@ -14,7 +14,6 @@ void make_case(const Contract& contract, const Case& source, bool contents) {
   (void)contract.flops.eval(resolved.axes);
   (void)contract.tolerance.length.eval(resolved.axes);
   if (contract.bytes) (void)contract.bytes->eval(resolved.axes);
-  if (contract.wire) (void)contract.wire->eval(resolved.axes);
   if (contents && source.size == "smoke") (void)make_inputs(resolved, 1, 1);
 }
 

@@ -17,6 +17,7 @@ host="$build/fk-host"
 "$host" check vendor >"$work/out" && exit 1 || test $? = 3  # nobody can judge it: no success
 grep -q 'unjudged' "$work/out"
 ! grep -qE 'wrong +[a-z]|violation +[a-z]' "$work/out"
+"$host" bench vendor_square --size smoke --seconds 0.01 >/dev/null && exit 1 || test $? = 3
 
 # The installed program: its baselines, its templates, its headers. Candidates are made where the user is.
 export FK_CACHE="$work/cache"
