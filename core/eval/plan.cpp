@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/eval/plan.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,6 +14,7 @@
 #include "core/engines/scenario.hpp"
 #include "core/exec/op_use.hpp"
 #include "core/scenario/memory_budget.hpp"
+#include "core/scenario/run.hpp"
 #include "core/scenario/run_memory_budget.hpp"
 
 namespace fk {
@@ -54,19 +53,18 @@ std::string suite_hash(const Suite& suite) {
 // Why a scenario cannot run on the device; empty: it can.
 std::string lack_of_memory(const Scenario& scenario, const Model& model, const Catalog& catalog,
                            const std::string& device) {
-  const auto room = room_of(device);
-  if (room) {
-    const RunMemoryBudget budget(model, catalog, scenario.limits, scenario.limits.max_context);
-    const auto lack = budget.oracle(*room, *room).too_large;
-    return lack ? lack->what : "";
+  RunOptions options;
+  options.device = device;
+  try {
+    need_room(scenario, options, catalog);
+  } catch (const Error& error) {
+    return error.what_text();
   }
-  const int64_t weights = weights_bytes(model, catalog, scenario.limits);
-  const int64_t states = states_bytes(model, catalog, scenario.limits);
-  // All of it, not the free part: the same machine leaves out the same scenarios.
-  const int64_t has = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
-  if (weights + 2 * states <= has) return "";
-  return "it needs " + human_bytes(weights) + " for weights and " + human_bytes(2 * states) +
-         " for the caches of both sides; the machine has " + human_bytes(has);
+  const auto room = room_of(device);
+  if (!room) return "";
+  const RunMemoryBudget budget(model, catalog, scenario.limits, scenario.limits.max_context);
+  const auto lack = budget.oracle(*room, *room).too_large;
+  return lack ? lack->what : "";
 }
 
 class Planner {

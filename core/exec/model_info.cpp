@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads model descriptions (model_info.hpp) strictly, and finds files of the registry by name.
 #include "core/exec/model_info.hpp"
 
 #include <algorithm>

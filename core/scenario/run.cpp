@@ -306,8 +306,7 @@ class ScenarioRun {
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
       if (side.is_hosts_fault()) give_up("the host", side.why());
-      r.verdict = side.verdict();
-      r.why = side.why();
+      r.verdict = side.verdict(), r.why = side.why();
       r.log = side.log();
       return r;
     };

@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct AdviseArguments {
-  std::string scenario, profile, device, json;
+  std::string scenario, profile, device;
+  JsonOutput json;
   std::vector<std::string> workloads;
   int64_t limit = 4;
   double seconds = 0.05;
@@ -111,7 +112,8 @@ void print_advice(const Advice& a) {
   for (const auto& note : a.notes) std::printf("  not measured: %s\n", excerpt(note, 300).c_str());
 }
 
-int advise(AdviseArguments a, bool as_json) {
+int advise(AdviseArguments& a) {
+  a.json.open();
   if (a.device.empty()) {
     a.device = "cpu";
     for (const auto& name : device_names())
@@ -143,10 +145,8 @@ int advise(AdviseArguments a, bool as_json) {
   }
   progress.clear();
   const Advice advice = advice_of(index, benches, catalog);
-  if (as_json)
-    print_json(document(advice), a.json);
-  else
-    print_advice(advice);
+  if (a.json.given()) a.json.write(document(advice));
+  if (a.json.with_report()) print_advice(advice);
   return kExitOk;
 }
 
@@ -160,10 +160,8 @@ std::function<int()> add_advise(const Options& app) {
   app.add_option("--limit", a->limit, "recorded cases of one op in one phase at most (4)")
       .range(1, 1024);
   app.add_option("--seconds", a->seconds, "approximate time per case and provider").non_negative();
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] { return advise(*a, json.given()); };
+  a->json.declare(app);
+  return [a] { return advise(*a); };
 }
 
 FK_VERB(advise, "what to optimise next in a model: time by op, head-room, and gain", add_advise);

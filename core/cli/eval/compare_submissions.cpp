@@ -18,7 +18,8 @@ namespace fk {
 namespace {
 
 struct CompareSubmissionsArguments {
-  std::string a, b, suite, json;
+  std::string a, b, suite;
+  JsonOutput json;
   std::vector<std::string> folders;
 };
 FK_DOCUMENT(comparison, SubmissionComparison);
@@ -50,16 +51,15 @@ Evaluation chosen_evaluation(const std::string& word, const std::string& suite,
   return *best;
 }
 
-int compare_submissions(const CompareSubmissionsArguments& a, bool as_json) {
+int compare_submissions(CompareSubmissionsArguments& a) {
+  a.json.open();
   std::vector<std::filesystem::path> folders(a.folders.begin(), a.folders.end());
   if (folders.empty()) folders = {evaluations_dir()};
   const auto all = find_evaluations(folders);
   const SubmissionComparison c = compare_evaluations(chosen_evaluation(a.a, a.suite, all),
                                                      chosen_evaluation(a.b, a.suite, all));
-  if (as_json) {
-    print_json(document(c), a.json);
-    return kExitOk;
-  }
+  if (a.json.given()) a.json.write(document(c));
+  if (!a.json.with_report()) return kExitOk;
   const bool colour = colour_wanted(stdout);
   std::printf("%s beside %s, suite %s on %s\n", excerpt(c.b).c_str(), excerpt(c.a).c_str(),
               excerpt(c.suite).c_str(), excerpt(c.device, 100).c_str());
@@ -78,10 +78,8 @@ std::function<int()> add_compare_submissions(const Options& app) {
   app.add_option("--suite", a->suite, "only evaluations of this suite");
   app.add_option("--folder", a->folders,
                  "of results, as of `eval` (may be repeated); default: all in the data folder");
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] { return compare_submissions(*a, json.given()); };
+  a->json.declare(app);
+  return [a] { return compare_submissions(*a); };
 }
 
 const VerbRegistration compare_submissions_verb("compare-submissions",

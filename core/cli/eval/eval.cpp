@@ -22,7 +22,8 @@ namespace fk {
 namespace {
 
 struct EvalArguments {
-  std::string suite = "default", json, folder, csv, markdown;
+  std::string suite = "default", folder, csv, markdown;
+  JsonOutput json;
   std::vector<std::string> candidates, devices;
   bool plan = false;
   double time_limit_s = 0;
@@ -128,7 +129,8 @@ void write_tables(const EvalArguments& a, const std::vector<Evaluation>& evaluat
   write_file_atomic(a.markdown, text);
 }
 
-int eval(const EvalArguments& a, bool as_json) {
+int eval(EvalArguments& a) {
+  a.json.open();
   if (a.candidates.empty())
     fail("eval", "there is no submission", "--candidates DIR, a folder with a manifest.yaml");
   const Catalog catalog(paths::registry_dirs());
@@ -166,13 +168,12 @@ int eval(const EvalArguments& a, bool as_json) {
   EvalDocument out;
   for (const auto& e : evaluations) {
     complete &= e.complete;
-    if (as_json)
-      out.evaluations.push_back({e});
-    else
+    if (a.json.given()) out.evaluations.push_back({e});
+    if (a.json.with_report())
       std::printf("%s%s", &e == &evaluations.front() ? "" : "\n",
                   evaluation_text(e, colour_wanted(stdout)).c_str());
   }
-  if (as_json) print_json(document(out), a.json);
+  if (a.json.given()) a.json.write(document(out));
   return complete ? kExitOk : kExitEnvironment;
 }
 
@@ -193,10 +194,8 @@ std::function<int()> add_eval(const Options& app) {
       .positive();
   app.add_option("--csv", a->csv, "write every table into this folder");
   app.add_option("--markdown", a->markdown, "write all tables to a file");
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] { return eval(*a, json.given()); };
+  a->json.declare(app);
+  return [a] { return eval(*a); };
 }
 
 FK_VERB(eval, "score submissions over ops, models and families (MacroEval)", add_eval);

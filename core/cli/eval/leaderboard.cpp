@@ -20,7 +20,8 @@ namespace fk {
 namespace {
 
 struct LeaderboardArguments {
-  std::string suite, json;
+  std::string suite;
+  JsonOutput json;
   std::vector<std::string> folders;
   bool all = false;
 };
@@ -143,7 +144,8 @@ void print_ranking(const std::vector<RankedRow>& rows, const std::string& own) {
   if (rows.empty()) std::printf("no evaluation is stored; fk-host eval makes them\n");
 }
 
-int leaderboard(const LeaderboardArguments& a, bool as_json) {
+int leaderboard(LeaderboardArguments& a) {
+  a.json.open();
   std::vector<std::filesystem::path> folders(a.folders.begin(), a.folders.end());
   if (folders.empty()) folders = {evaluations_dir()};
   LeaderboardDocument out;
@@ -169,10 +171,8 @@ int leaderboard(const LeaderboardArguments& a, bool as_json) {
   out.signed_by = store.signer() ? store.signer()->public_key() : "";
   for (const auto& [file, why] : out.refused)
     std::fprintf(stderr, "fk-host: not ranked: %s\n", excerpt(why, 1000).c_str());
-  if (as_json)
-    print_json(document(out), a.json);
-  else
-    print_ranking(out.rows, out.signed_by);
+  if (a.json.given()) a.json.write(document(out));
+  if (a.json.with_report()) print_ranking(out.rows, out.signed_by);
   return kExitOk;
 }
 
@@ -182,10 +182,8 @@ std::function<int()> add_leaderboard(const Options& app) {
   app.add_option("--folder", a->folders,
                  "of results, as of `eval` (may be repeated); default: all in the data folder");
   app.add_flag("--all", a->all, "also older evaluations of a submission");
-  const auto json =
-      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-          .value_optional();
-  return [a, json] { return leaderboard(*a, json.given()); };
+  a->json.declare(app);
+  return [a] { return leaderboard(*a); };
 }
 
 FK_VERB(leaderboard, "ranked evaluations of submissions", add_leaderboard);
