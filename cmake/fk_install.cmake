@@ -8,11 +8,31 @@ install(DIRECTORY plugin_api/fk DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 install(DIRECTORY ${FK_GENERATED}/fk/ops DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fk FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY registry scenarios plugin_api/template plugin_api/adapters DESTINATION ${fk_share}
         PATTERN __pycache__ EXCLUDE)
+# Sources that `fk-host new OP --task` copies.
+install(DIRECTORY baselines/reference DESTINATION ${fk_share} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.hpp")
 # Where core/base/paths.cpp looks, whatever the distribution's library folder is.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/plugins/ DESTINATION lib/fk-host/plugins
         FILES_MATCHING PATTERN "*.so" PATTERN "missing.txt")
 install(TARGETS fk_torch LIBRARY DESTINATION lib/fk-host/shim)
 install(TARGETS fk-host fk-header DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Man pages and completions, which the program itself prints.
+install(CODE "
+  set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+  function(fk_manual what file)
+    execute_process(COMMAND \"$<TARGET_FILE:fk-host>\" --manual=\${what} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+    file(WRITE \"\${root}/\${file}\" \"\${text}\")
+  endfunction()
+  fk_manual(man man/man1/fk-host.1)
+  execute_process(COMMAND \"$<TARGET_FILE:fk-host>\" --manual=verbs OUTPUT_VARIABLE verbs COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE \"\\n\" \";\" verbs \"\${verbs}\")
+  foreach(verb IN LISTS verbs)
+    if(verb)
+      fk_manual(man:\${verb} man/man1/fk-host-\${verb}.1)
+    endif()
+  endforeach()
+  fk_manual(bash bash-completion/completions/fk-host)
+  fk_manual(zsh zsh/site-functions/_fk-host)
+  fk_manual(fish fish/vendor_completions.d/fk-host.fish)")
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/fk_plugin-config.cmake.in ${PROJECT_BINARY_DIR}/fk_plugin-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fk_plugin

@@ -13,12 +13,15 @@
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/author/recipe.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/compiler.hpp"
 #include "core/cli/language.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/contract/header.hpp"
 #include "core/plugin/notes.hpp"
+#include "core/report/document.hpp"
 
 namespace fk {
 
@@ -151,7 +154,7 @@ std::optional<fs::path> translated(const Language& language, const fs::path& sou
 
 std::vector<std::string> compile_line(const fs::path& source, const fs::path& object,
                                       const std::vector<std::string>& includes,
-                                      const std::string& build_id) {
+                                      const std::string& build_id, const Recipe& recipe) {
   const std::string ext = source.extension();
   std::vector<std::string> line;
   if (ext == ".cu") {
@@ -176,6 +179,7 @@ std::vector<std::string> compile_line(const fs::path& source, const fs::path& ob
             "-fmax-errors=20"};
     if (ext != ".c") line.insert(line.end(), {"-fvisibility-inlines-hidden", "-fno-gnu-unique"});
   }
+  for (const auto& word : recipe.compiler_words(ext.substr(1))) line.push_back(word);
   line.push_back("-DFK_BUILD_ID=\"" + build_id + "\"");
   for (const auto& dir : includes) line.insert(line.end(), {"-I", dir});
   line.insert(line.end(), {"-c", source.string(), "-o", object.string()});
@@ -218,6 +222,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   const std::vector<Language> all = languages();
   const auto [sources, build_id] = sources_of(dir, all);
   if (sources.empty()) fail(dir.string(), no_source(all));
+  const Recipe recipe = load_recipe(dir);
   const std::vector<std::string> includes = {include_dir().string(), header_dir().string(), "."};
   static std::atomic<int> builds = 0;  // folders of one name may be compiled at the same time
   const fs::path work =
@@ -249,7 +254,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       source = *made;
       for (const fs::path& more : {language->dir, cuda_home() / "include"}) folders.push_back(more);
     }
-    auto line = compile_line(source, object, folders, build_id);
+    auto line = compile_line(source, object, folders, build_id, recipe);
     if (language) line.push_back("-DFK_BUILD_SM=\"" + join(architectures(), " ") + "\"");
     const int status = run_compiler(line, workshop, said);
     if (status == 127)
@@ -262,10 +267,12 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   const fs::path library = work / "plugin.so", target = dir / (dir.filename().string() + ".so");
   std::vector<std::string> link = {environment("CXX", "c++"), "-shared", "-o", library.string()};
   link.insert(link.end(), objects.begin(), objects.end());
-  link.insert(link.end(), {"-Wl,--version-script=" + (include_dir() / "fk/plugin.map").string(),
-                           "-Wl,-z,now", "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", "-Wl,--build-id",
-                           "-Wl,--as-needed", "-lm"});
-  if (cuda) link.insert(link.end(), {"-L" + (cuda_home() / "lib64").string(), "-lcudart"});
+  link.insert(link.end(),
+              {"-Wl,--version-script=" + (include_dir() / "fk/plugin.map").string(), "-Wl,-z,now",
+               "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", "-Wl,--build-id"});
+  for (const auto& word : recipe.linker_words()) link.push_back(word);
+  const bool runtime = cuda || contains(recipe.libraries, "cudart");
+  if (runtime) link.insert(link.end(), {"-L" + (cuda_home() / "lib64").string(), "-lcudart"});
   if (run_compiler(link, workshop, said) != 0) return need_room(work), std::nullopt;
   std::error_code code;
   const fs::path fresh = target.string() + ".new";
@@ -294,38 +301,103 @@ std::string stale_build(const fs::path& plugin) {
 
 namespace {
 
-int build(const std::string& name, const std::string& arch) {
-  if (!arch.empty()) ::setenv("FK_CUDA_ARCH", arch.c_str(), 1);
-  const fs::path dir = candidate_dir(name);
-  const auto library = build_candidate(dir);
+struct BuildDocument {
+  static constexpr const char* kSchema = "fk-host.build/1";
+  static constexpr const char* kTitle = "A candidate that `fk-host build` compiled";
+  std::string folder, file, plugin, version;
+  std::vector<std::string> ops;
+  bool built = false;
+  std::vector<std::string> notes;
+  std::string error, next, log;
+};
+template <class Visitor>
+void fields(Visitor& v, BuildDocument& d) {
+  v("folder", d.folder, "the folder of the sources");
+  v("file", d.file, "the plugin; empty: nothing was compiled");
+  v("plugin", d.plugin, "the name of the plugin");
+  v("version", d.version, "its version");
+  v("ops", d.ops, "its ops");
+  v("built", d.built, "true: there is a plugin, and verbs take it");
+  v("notes", d.notes, "remarks: lint, names, an older plugin that stays");
+  v("error", d.error, "the first error; empty: none");
+  v("next", d.next, "a hint for the error; empty: none");
+  v("log", d.log, "the compilers' output, cut to a readable length");
+}
+FK_DOCUMENT(build, BuildDocument);
+
+// Compiles the folder. Without `said`, compilers write to this process's streams.
+BuildDocument build_document(const fs::path& dir, std::string* said) {
+  BuildDocument out;
+  out.folder = dir;
+  const auto library = build_candidate(dir, said);
+  if (said) out.log = cut_words(*said);
   if (!library) {
-    std::fprintf(stderr, "fk-host: %s: the compiler's words are above\n", dir.filename().c_str());
-    return kExitFailed;
+    const fs::path old = dir / (dir.filename().string() + ".so");
+    if (!stale_build(old).empty())
+      out.notes.push_back(old.filename().string() +
+                          " stays from older sources; each verb that uses it says so");
+    out.error = said ? first_error(*said) : "the compiler's words are above";
+    if (said) out.next = next_of_error(*said);
+    return out;
   }
-  bool fatal = false;
+  out.built = true;
   for (const auto& finding : lint(*library, Trust::candidate)) {
-    std::printf("%s: %s: %s\n", finding.fatal ? "refused" : "note", finding.rule.c_str(),
-                finding.text.c_str());
-    fatal |= finding.fatal;
+    const std::string text = finding.rule + ": " + finding.text;
+    if (finding.fatal) out.error = text;
+    out.notes.push_back((finding.fatal ? "refused: " : "") + text);
+    out.built &= !finding.fatal;
   }
   const PluginNote note = read_notes(*library);
+  if (note.name != dir.filename())
+    out.notes.push_back("the folder is `" + dir.filename().string() +
+                        "`, and FK_PLUGIN names its plugin `" + note.name +
+                        "`; reports say the plugin's name, commands take both");
   const Catalog catalog(paths::registry_dirs());
-  std::vector<std::string> ops;
   for (const auto& op : note.ops) {
     const std::string why = note_mismatch(op, catalog);
-    ops.push_back(op.op + (why.empty() ? "" : " (" + why + ")"));
-    fatal |= !why.empty();
+    out.ops.push_back(op.op);
+    if (!why.empty()) out.error = op.op + ": " + why;
+    out.built &= why.empty();
   }
-  std::printf("%s: %s %s with %s\n", library->c_str(), note.name.c_str(), note.version.c_str(),
-              join(ops, ", ").c_str());
-  return fatal ? kExitFailed : kExitOk;
+  out.file = *library;
+  out.plugin = note.name;
+  out.version = note.version;
+  return out;
+}
+
+void print_build(const BuildDocument& d) {
+  for (const auto& note : d.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  if (!d.file.empty())
+    std::printf("%s: %s %s with %s\n", d.file.c_str(), d.plugin.c_str(), d.version.c_str(),
+                join(d.ops, ", ").c_str());
+  if (!d.error.empty())
+    std::fprintf(stderr, "fk-host: %s: %s\n", fs::path(d.folder).filename().c_str(),
+                 d.error.c_str());
+}
+
+struct BuildArguments {
+  std::string name, arch;
+  JsonOutput json;
+};
+
+int build(BuildArguments& a) {
+  a.json.open();
+  if (!a.arch.empty()) ::setenv("FK_CUDA_ARCH", a.arch.c_str(), 1);
+  std::string said;
+  const BuildDocument result =
+      build_document(candidate_dir(a.name), a.json.given() ? &said : nullptr);
+  if (a.json.given() && a.json.with_report()) std::fputs(said.c_str(), stderr);
+  if (a.json.with_report()) print_build(result);
+  if (a.json.given()) a.json.write(document(result));
+  return result.built ? kExitOk : kExitFailed;
 }
 
 std::function<int()> add_build(const Options& app) {
-  auto name = std::make_shared<std::string>(), arch = std::make_shared<std::string>();
-  app.add_option("NAME", *name, "a folder of candidates/, or a path").required();
-  app.add_option("--arch", *arch, "compute capabilities of device code: 80, 90a or \"90a 100a\"");
-  return [name, arch] { return build(*name, *arch); };
+  auto a = std::make_shared<BuildArguments>();
+  app.add_option("NAME", a->name, "a folder of candidates/, or a path").required();
+  app.add_option("--arch", a->arch, "compute capabilities of device code: 80, 90a or \"90a 100a\"");
+  a->json.declare(app);
+  return [a] { return build(*a); };
 }
 
 FK_VERB(build, "compile a candidate with the mandatory flags", add_build);

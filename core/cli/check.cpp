@@ -23,6 +23,7 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/judge/verdict/secret.hpp"
+#include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/rank_group.hpp"
 #include "core/worker/symbols.hpp"
@@ -75,6 +76,12 @@ class Checker {
   }
 
   const std::vector<Protection>& protections() const { return protections_; }
+
+  // The printed words of all its processes, which end here.
+  std::string end() {
+    end_runners();
+    return std::move(log_);
+  }
 
  private:
   void need_op(const std::string& wanted) const {
@@ -143,11 +150,18 @@ class Checker {
     return a_.device == "cpu" && !runner.failed() && runner.held_bytes() > kPrivateMost / 8;
   }
 
+  void end_runners() {
+    if (!runner_) return;
+    const std::string own = runner_->failed() ? runner_->failure().log : runner_->log();
+    if (!own.empty()) log_ += (log_.empty() ? "" : "\n") + own;
+    runner_.reset();
+  }
+
   // Processes for this number of ranks. The last op's are reused if they found no fault that could
   // affect the next op. Ranks meet only once.
   RankGroup& runners(int ranks) {
     if (runner_ && ranks == 1 && runner_->size() == 1 && !spoilt_) return *runner_;
-    runner_.reset();
+    end_runners();
     turn_.reset();
     // Some rules measure the device's free memory, others the end of its work.
     turn_ = wait_for_device(devices_of_ranks(a_.device, ranks), DeviceLock::Use::measures);
@@ -258,6 +272,7 @@ class Checker {
   bool spoilt_ = false;
   std::vector<CheckRow> rows_;
   std::vector<Protection> protections_;
+  std::string log_;  // of processes that ended
 };
 
 void need_common(const FoundPlugin& found, const std::vector<std::string>& captured,
@@ -359,7 +374,8 @@ int run(CheckArguments a) {
                                  captured ? &*captured : nullptr);
   const std::vector<CheckRow> rows = checker->run(catalog);
   const std::vector<Protection> protections = checker->protections();
-  checker.reset();  // ends its processes, and its lock on the device
+  const std::string log = checker->end();
+  checker.reset();  // ends its lock on the device
   CheckEnd end = end_of(rows);
   const auto look = end.good && end.judged ? look_again(a, found, rows) : std::nullopt;
   if (look && look->disagrees) {
@@ -388,21 +404,26 @@ int run(CheckArguments a) {
                       .unjudged = end.unjudged,
                       .judged = {},
                       .protections = protections,
+                      .log = log,
                       .rows = rows};
     if (look) out.judged = {look->status, look->why};
     a.json.write(document(out));
   }
   if (a.json.with_report()) {
-    std::printf("%s %s (%s), cases %s%s, on %s, seed %llu\n", excerpt(plugin_name(found)).c_str(),
-                excerpt(found.note.version).c_str(), excerpt(found.path.string(), 300).c_str(),
-                origin.empty() ? a.options.size.c_str() : excerpt(origin, 200).c_str(),
-                a.options.quick ? " as they are written" : "", a.device.c_str(),
-                static_cast<unsigned long long>(a.options.seed));
+    const std::string head = excerpt(plugin_name(found)) + " " + excerpt(found.note.version) +
+                             " (" + excerpt(found.path.string(), 300) + "), cases " +
+                             (origin.empty() ? a.options.size : excerpt(origin, 200)) +
+                             (a.options.quick ? " as they are written" : "") + ", on " + a.device +
+                             ", seed " + std::to_string(a.options.seed);
+    std::printf("%s\n", fitted(head, report_width()).c_str());
     print_rows(rows, a.verbose);
-    std::printf(
-        "%s%s\n", sandbox_line(protections).c_str(),
-        styled(end.verdict, end.told && end.good ? Style::good : Style::bad, colour_wanted(stdout))
-            .c_str());
+    if (!log.empty())
+      std::printf("\nPrinted by the plugin\n%s",
+                  fitted(printed_lines(log), report_width()).c_str());
+    const Style style = end.told && end.good ? Style::good : Style::bad;
+    const std::string last =
+        sandbox_line(protections) + styled(end.verdict, style, colour_wanted(stdout));
+    std::printf("%s\n", fitted(last, report_width()).c_str());
   }
   return !end.good ? kExitFailed : end.told ? kExitOk : kExitEnvironment;
 }

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr rlim_t kMemory = rlim_t{16} << 30, kFile = rlim_t{2} << 30;
+constexpr rlim_t kFile = rlim_t{2} << 30;
 
 // Folders of a compiler outside of the system's: the folder above its own, unless the host's own
 // files are there too.
@@ -75,7 +75,7 @@ void limit(__rlimit_resource_t what, rlim_t most) {
 void confine(const std::vector<fs::path>& programs, const Workshop& workshop) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(workshop.seconds) + 1);
-  limit(RLIMIT_AS, kMemory);
+  limit(RLIMIT_AS, rlim_t{kCompilerMemory});
   limit(RLIMIT_FSIZE, kFile);
   ::setenv("TMPDIR", workshop.made.c_str(), 1);
   ::setenv("CCACHE_DISABLE", "1", 1);  // it stores files elsewhere

@@ -4,11 +4,14 @@
 // only the sources, the headers, and the system's programs and libraries. It writes into one
 // folder, with limited time and memory. All of this applies as far as the kernel supports it.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace fk {
+
+constexpr int64_t kCompilerMemory = int64_t{16} << 30;  // bytes of addresses for each program
 
 struct Workshop {
   std::vector<std::filesystem::path> read;  // sources and headers

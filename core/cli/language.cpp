@@ -9,6 +9,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/base/yaml.hpp"
+#include "core/cli/author/recipe.hpp"
 
 namespace fk {
 
@@ -43,7 +44,8 @@ std::optional<Language> language_of(const fs::path& file, const std::vector<Lang
 bool is_source(const fs::path& file, const std::vector<Language>& all) {
   static const std::set<std::string> kinds = {".c", ".cpp", ".cu", ".h", ".hpp", ".cuh", ".inc"};
   const auto has = [&](const Language& language) { return file.extension() == language.extension; };
-  return kinds.count(file.extension()) > 0 || std::any_of(all.begin(), all.end(), has);
+  return file.filename() == Recipe::kFile || kinds.count(file.extension()) > 0 ||
+         std::any_of(all.begin(), all.end(), has);
 }
 
 int run_script(const Language& language, const std::string& script,

@@ -27,7 +27,8 @@ std::vector<Language> languages();
 // sources share.
 std::optional<Language> language_of(const std::filesystem::path& file,
                                     const std::vector<Language>& all);
-// True if a change of this file changes a plugin: sources, headers, and files that sources share.
+// True if a change of this file changes a plugin: sources, headers, files that sources share, and
+// the recipe (recipe.hpp).
 bool is_source(const std::filesystem::path& file, const std::vector<Language>& all);
 
 // Runs a script of a language with `arguments`, in the sandbox of compilers. Its words and the

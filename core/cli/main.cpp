@@ -6,14 +6,17 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <list>
 #include <sstream>
 #include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/manual.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/terminal.hpp"
 #include "core/cli/verb.hpp"
+#include "core/report/table.hpp"
 
 namespace fk {
 
@@ -57,19 +60,50 @@ void need_verb(int argc, const char* const* argv, const std::vector<Verb>& known
   fail("", "unknown command `" + excerpt(argv[1]) + "`", did_you_mean(argv[1], names));
 }
 
+// The words with the verb's newer name, and `help VERB` as `VERB --help`.
+std::vector<const char*> rewritten(int argc, char** given, const std::vector<Verb>& known) {
+  std::vector<const char*> words(given, given + argc);
+  if (argc >= 2 && std::string_view(words[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.resize(std::min<size_t>(words.size(), 2));
+    words.push_back("--help");
+  }
+  for (const auto& verb : known)
+    if (words.size() >= 2 && verb.alias == words[1]) words[1] = verb.name.c_str();
+  return words;
+}
+
+// A hint for the first option that neither the program nor the verb has; else empty.
+std::string mistyped_option(const CLI::App& app, const std::vector<const char*>& words) {
+  std::vector<std::string> options;
+  std::vector<const CLI::App*> apps = app.get_subcommands({});
+  apps.push_back(&app);
+  for (const CLI::App* one : apps)
+    for (const CLI::Option* option : one->get_options())
+      for (const auto& name : option->get_lnames()) options.push_back("--" + name);
+  for (const std::string_view word : words) {
+    if (word == "--") break;
+    const std::string name(word.substr(0, word.find('=')));
+    if (starts_with(name, "--") && !contains(options, name)) return did_you_mean(name, options);
+  }
+  return {};
+}
+
 int main_of(int argc, char** given) {
   std::signal(SIGPIPE, SIG_IGN);  // `fk-host list | head` ends by a failed write, not by a signal
   std::signal(SIGXFSZ, SIG_IGN);  // also for a file beyond `ulimit -f`
   const auto known = verbs();
-  std::vector<const char*> words(given, given + argc);
-  for (const auto& verb : known)
-    if (argc >= 2 && verb.alias == words[1]) words[1] = verb.name.c_str();
+  const std::vector<const char*> words = rewritten(argc, given, known);
+  argc = static_cast<int>(words.size());
   const char* const* argv = words.data();
   // A worker's streams belong to its plugins too. The controller prints a worker's messages.
   const bool runner = std::any_of(known.begin(), known.end(), [&](const Verb& verb) {
     return verb.help.empty() && argc >= 2 && verb.name == argv[1];
   });
-  if (!runner) guard_terminal();
+  if (runner)  // its plugins' lines arrive, even if it is killed
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  else
+    guard_terminal();
   const bool as_json = wants_json(argc, argv);
   try {
     need_verb(argc, argv, known);
@@ -77,21 +111,32 @@ int main_of(int argc, char** given) {
     return refuse("", error, as_json);
   }
   CLI::App app("Loads kernels as plugins into whole models and judges them there.", "fk-host");
-  app.set_version_flag("--version", "fk-host " FK_VERSION);
-  app.require_subcommand(1);
+  app.set_version_flag("-V,--version", "fk-host " FK_VERSION);
+  app.fallthrough();
+  std::string colour = "auto", manual;
+  app.add_option("--color", colour, "auto (the default), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option("--manual", manual)->group("");  // see manual.hpp
+  app.footer("`fk-host help VERB` prints the options of a verb.");
   std::function<int()> action;
-  std::string asked_for;  // the verb
-  JsonOutput of_errors;   // of a verb without documents
+  std::vector<std::function<int()>> others;  // they own the options of the verbs of a manual
+  const bool as_manual = argc >= 2 && is_manual(argv[1]);
+  if (!as_manual) app.require_subcommand(1);
+  std::string asked_for;            // the verb
+  std::list<JsonOutput> of_errors;  // of verbs without documents
   for (const auto& verb : known) {
     // Only the requested verb declares its options, which keeps the start short.
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.help.empty()) sub->group("");
-    if (argc < 2 || verb.name != argv[1]) continue;
-    action = verb.add(Options(*sub));
-    asked_for = verb.name;
+    sub->footer("");
+    const bool asked = argc >= 2 && verb.name == argv[1];
+    if (!asked && (!as_manual || verb.help.empty())) continue;
+    auto run = verb.add(Options(*sub));
     if (!verb.help.empty() && !sub->get_option_no_throw("--json"))
-      of_errors.declare(Options(*sub),
-                        "write an error as JSON: to a file, or to the standard output");
+      of_errors.emplace_back().declare(
+          Options(*sub), "write an error as JSON: to a file, or to the standard output");
+    if (asked) asked_for = verb.name;
+    (asked ? action : others.emplace_back()) = std::move(run);
   }
   try {
     app.parse(argc, argv);
@@ -99,12 +144,15 @@ int main_of(int argc, char** given) {
     std::ostringstream out, bad;
     const bool asked = app.exit(error, out, bad) == 0;
     std::fputs(out.str().c_str(), stdout);
-    std::fputs(bad.str().c_str(), stderr);
-    if (!asked && as_json) print_json_error(asked_for, Error("", error.what()), kExitUsage);
+    const std::string hint = asked ? "" : mistyped_option(app, words);
+    std::fprintf(stderr, "%s%s%s", bad.str().c_str(), hint.c_str(), hint.empty() ? "" : "\n");
+    if (!asked && as_json) print_json_error(asked_for, Error("", error.what(), hint), kExitUsage);
     return asked ? kExitOk : kExitUsage;
   }
+  want_colour(colour);
   try {
-    if (of_errors.given()) of_errors.open();
+    if (!manual.empty()) return std::fputs(manual_text(app, manual).c_str(), stdout), kExitOk;
+    if (!of_errors.empty() && of_errors.front().given()) of_errors.front().open();
     return action();
   } catch (const std::exception& error) {
     return refuse(asked_for, error, as_json);

@@ -13,8 +13,6 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kCasesMax = 6, kFullCasesMax = 3;  // they keep the page short
-
 std::string numerics_words(const Tolerance& t) {
   if (t.numerics == "exact") return "outputs must be equal bit for bit";
   if (t.numerics == "selection")
@@ -33,10 +31,10 @@ std::string case_line(const Case& c) {
 }
 
 // Range cases are left out, because a page has to fit into a prompt.
-std::string case_lines(const Contract& c) {
+std::string case_lines(const Contract& c, size_t cases_max) {
   std::string out;
   for (const std::string size : {"smoke", "ci", "full"}) {
-    const size_t most = size == "full" ? kFullCasesMax : kCasesMax;
+    const size_t most = size == "full" ? (cases_max + 1) / 2 : cases_max;
     size_t found = 0;
     for (const auto& one : c.cases)
       if (one.size == size && ++found <= most) out += case_line(one);
@@ -72,6 +70,24 @@ std::string skeleton(const Contract& c) {
   return out;
 }
 
+std::string mirror_lines(const Contract& c) {
+  std::string out;
+  for (const auto& m : c.mirrors) {
+    out += "Mirrors " + m.name + ":\n";
+    std::map<std::string, std::string> dropped;  // arguments by reason
+    for (const auto& [argument, target] : m.arguments) {
+      if (starts_with(target, "dropped: ")) {
+        auto& names = dropped[target.substr(9)];
+        names += (names.empty() ? "" : ", ") + argument;
+      } else {
+        out += fmt::format("  {} -> {}\n", argument, target);
+      }
+    }
+    for (const auto& [why, names] : dropped) out += fmt::format("  without {}: {}\n", names, why);
+  }
+  return out;
+}
+
 // Fields whose inputs in the cases differ from normal values with mean 0 and deviation 1.
 std::string inputs(const Contract& c) {
   std::vector<std::string> parts;
@@ -79,6 +95,21 @@ std::string inputs(const Contract& c) {
     for (const auto& slot : c.section(id))
       if (!slot.values.empty()) parts.push_back(slot.name + " " + slot.values);
   return parts.empty() ? "" : "  values: " + join(parts, ", ") + "; else normal(0,1)\n";
+}
+
+// The class for the author to write, and the verbs.
+std::string command_lines(const Contract& c) {
+  std::string out = "\n## Write one\n\n" + skeleton(c) + "\n";
+  const auto add = [&](const std::string& command, const char* about) {
+    out += fmt::format("  {:<44} # {}\n", "fk-host " + command, about);
+  };
+  add("new " + c.op + " --name mine", "scaffold candidates/mine");
+  add("build mine", "compile it with the mandatory flags");
+  add("check mine", "conformance and correctness");
+  add("bench mine", "the verdict: right, and how fast beside the best baseline");
+  add("bench " + c.op, "time against every provider");
+  add("run llama3.1 --candidate mine", "in place in a whole model");
+  return out;
 }
 
 }  // namespace
@@ -96,7 +127,7 @@ std::string sizes_text(const Case& c) {
   return join(parts, " ");
 }
 
-std::string contract_page(const Contract& c) {
+std::string contract_page(const Contract& c, const PageParts& parts) {
   std::string out = fmt::format("# {} (level {}, family {}, revision {})\n\n{}\n\n", c.op, c.level,
                                 c.family, c.revision, c.summary);
   if (!c.aliases.empty()) out += "Also known as " + join(c.aliases, ", ") + ".\n\n";
@@ -104,19 +135,7 @@ std::string contract_page(const Contract& c) {
   std::vector<std::string> axes;
   for (const auto& [letter, meaning] : c.axes) axes.push_back(letter + " " + meaning);
   out += join(axes, ", ") + ".\n\n";
-  for (const auto& m : c.mirrors) {
-    out += "Mirrors " + m.name + ":\n";
-    std::map<std::string, std::string> dropped;  // arguments by reason
-    for (const auto& [argument, target] : m.arguments) {
-      if (starts_with(target, "dropped: ")) {
-        auto& names = dropped[target.substr(9)];
-        names += (names.empty() ? "" : ", ") + argument;
-      } else {
-        out += fmt::format("  {} -> {}\n", argument, target);
-      }
-    }
-    for (const auto& [why, names] : dropped) out += fmt::format("  without {}: {}\n", names, why);
-  }
+  if (parts.mirrors) out += mirror_lines(c);
   out += fmt::format("\n## fk/ops/{}.h\n\n```c\n{}```\n\n", c.op, struct_part(c));
   out +=
       "## Rules\n\n"
@@ -141,19 +160,9 @@ std::string contract_page(const Contract& c) {
     out += fmt::format(", {} bytes between a rank and the others at least", c.wire->text());
   out += ".\n\n";
   out += "## Cases\n\n";
-  out += case_lines(c);
-  out += inputs(c);
-  out += "\n## Write one\n\n" + skeleton(c) + "\n";
-  const auto add = [&](const std::string& command, const char* about) {
-    out += fmt::format("  {:<44} # {}\n", "fk-host " + command, about);
-  };
-  add("new " + c.op + " --name mine", "scaffold candidates/mine");
-  add("build mine", "compile it with the mandatory flags");
-  add("check mine", "conformance and correctness");
-  add("bench mine", "the verdict: right, and how fast beside the best baseline");
-  add("bench " + c.op, "time against every provider");
-  add("run llama3.1 --candidate mine", "in place in a whole model");
-  return out;
+  out += case_lines(c, parts.cases);
+  if (parts.mirrors) out += inputs(c);
+  return parts.commands ? out + command_lines(c) : out;
 }
 
 }  // namespace fk

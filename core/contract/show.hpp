@@ -9,6 +9,12 @@ namespace fk {
 
 // The sizes of a case: "T=3 size=17 x:bf16".
 std::string sizes_text(const Case& one);
-std::string contract_page(const Contract& contract);
+
+struct PageParts {
+  size_t cases = 6;      // cases of each size, and half as many full ones
+  bool mirrors = true;   // the production module's arguments, and each field's kinds of inputs
+  bool commands = true;  // the class to write, and the verbs
+};
+std::string contract_page(const Contract& contract, const PageParts& parts = {});
 
 }  // namespace fk

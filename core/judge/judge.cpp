@@ -240,11 +240,15 @@ class Judge {
 
   void all_cases() {
     bool failed = false, timed = false;
+    const auto to_judge = static_cast<size_t>(
+        std::ranges::count_if(out_.cases, [](const CaseVerdict& c) { return !c.left_out; }));
+    size_t begun = 0;
     SmallerCases smaller;
     HiddenCases hidden;
     for (const size_t i : order_of(entries_, secret_)) {
       CaseVerdict& row = out_.cases[i];
       if (row.left_out) continue;
+      place_ = " (" + std::to_string(++begun) + " of " + std::to_string(to_judge) + ")";
       row_ = &row;
       room_.budget().need();
       if (!entries_[i].extra) timed = false;
@@ -300,7 +304,7 @@ class Judge {
     const std::string what = row.op + ", case " + row.case_name +
                              (row.variant.empty() ? "" : ", " + row.variant) +
                              (row.routing.empty() ? "" : ", " + row.routing + " routing");
-    step(what + ": values");
+    step(what + ": values" + place_);
     const auto phase = [this](const char* name) { spent_.enter(name); };
     try {
       phase("contents and answers");
@@ -317,7 +321,7 @@ class Judge {
       row.status = Status::correct;
       bool raced = false;
       if (timed) {
-        step(what + ": timing");
+        step(what + ": timing" + place_);
         phase("the baseline's values");
         raced = race(case_run, row);
         phase("a look at the device");
@@ -467,6 +471,7 @@ class Judge {
   const JudgeOptions& options_;
   Verdict out_;
   CaseVerdict* row_ = nullptr;  // the current or last row
+  std::string place_;           // its place among the cases to judge: " (3 of 12)"
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<CaseRunRequest> requests_;  // of out_.cases

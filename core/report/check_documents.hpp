@@ -64,6 +64,7 @@ struct CheckDocument {
   std::vector<std::string> unjudged;
   std::optional<JudgedFromOutside> judged;
   std::vector<Protection> protections;
+  std::string log;
   std::vector<CheckRow> rows;
 };
 template <class Visitor>
@@ -82,6 +83,7 @@ void fields(Visitor& v, CheckDocument& d) {
   v("unjudged", d.unjudged, "ops without a reference for any case that the plugin takes");
   v("judged", d.judged, "the judge's answer to the same cases; null: nobody asked the judge");
   v("protections", d.protections, "the sandbox of the plugin's process");
+  v("log", d.log, "the plugin's printed words, the last of them; empty: none");
   v("rows", d.rows, "one row for each case and variant");
 }
 

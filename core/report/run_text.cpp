@@ -233,15 +233,12 @@ class RunText {
     }
   }
 
-  // The last lines that a failed process printed.
+  // The words that processes printed.
   void logs() {
     const auto add = [&](const SideReport& side) {
       if (side.log.empty()) return;
       title("Printed by " + side.name);
-      auto lines = split(std::string(trim(side.log)), '\n');
-      constexpr size_t kLines = 20;
-      if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
-      for (const auto& line : lines) out_ += "  | " + line + "\n";
+      out_ += printed_lines(side.log);
     };
     add(r_.baseline);
     for (const auto& candidate : r_.candidates) add(candidate);
@@ -274,6 +271,17 @@ std::string parallel_text(const Parallel& parallel) {
   return text;
 }
 
-std::string run_text(const RunReport& report, bool colour) { return RunText(report, colour).all(); }
+std::string printed_lines(const std::string& log) {
+  auto lines = split(std::string(trim(log)), '\n');
+  constexpr size_t kLines = 20;
+  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
+  std::string out;
+  for (const auto& line : lines) out += "  | " + excerpt(line, 300) + "\n";
+  return out;
+}
+
+std::string run_text(const RunReport& report, bool colour) {
+  return fitted(RunText(report, colour).all(), report_width());
+}
 
 }  // namespace fk

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/report/table.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <numeric>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -36,13 +39,63 @@ void append(std::string& line, const Cell& cell, int64_t width, Align align, boo
   if (align == Align::left) line.append(pad, ' ');
 }
 
+constexpr int64_t kWidthMin = 40;   // a narrower terminal wraps by itself
+constexpr int64_t kColumnMin = 18;  // to which a column of text may shrink
+
+// Bytes at the begin of `text` that take at most `columns` columns; at least one character.
+size_t bytes_within(std::string_view text, int64_t columns) {
+  size_t at = 0;
+  int64_t used = 0;
+  while (at < text.size()) {
+    size_t next = at;
+    if (text[at] == '\033') {
+      next = std::min(text.find('m', at), text.size() - 1) + 1;
+    } else {
+      if (used == std::max<int64_t>(columns, 1)) break;
+      ++used;
+      do ++next;
+      while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0) == 0x80);
+    }
+    at = next;
+  }
+  return at;
+}
+
+// The text in lines of at most `first`, then `rest` columns.
+std::vector<std::string> wrapped(std::string_view text, int64_t first, int64_t rest) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const size_t most = bytes_within(text, out.empty() ? first : rest);
+    size_t end = most;
+    if (most < text.size() && text[most] != ' ') {
+      const size_t blank = text.rfind(' ', most);
+      if (blank != text.npos && blank > 0) end = blank;
+    }
+    std::string_view line = text.substr(0, end);
+    line.remove_suffix(line.size() - (line.find_last_not_of(' ') + 1));
+    out.emplace_back(line);
+    text.remove_prefix(end);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  }
+  if (out.empty()) out.emplace_back();
+  return out;
+}
+
 }  // namespace
 
 bool colour_wanted(std::FILE* stream) {
-  const char* off = std::getenv("NO_COLOR");
+  if (!environment("NO_COLOR").empty()) return false;
+  if (const std::string force = environment("CLICOLOR_FORCE"); !force.empty() && force != "0")
+    return true;
   // The stream may lack a descriptor of its own (cli/terminal.cpp).
-  const int fd = stream == stderr ? STDERR_FILENO : STDOUT_FILENO;
-  return isatty(fd) != 0 && !(off && *off);
+  return isatty(stream == stderr ? STDERR_FILENO : STDOUT_FILENO) != 0;
+}
+
+void want_colour(const std::string& when) {
+  if (when == "auto") return;
+  const bool never = when == "never";
+  ::unsetenv(never ? "CLICOLOR_FORCE" : "NO_COLOR");
+  ::setenv(never ? "NO_COLOR" : "CLICOLOR_FORCE", "1", /*overwrite=*/1);
 }
 
 std::string styled(std::string_view text, Style style, bool colour) {
@@ -52,8 +105,47 @@ std::string styled(std::string_view text, Style style, bool colour) {
 
 int64_t display_width(std::string_view text) {
   int64_t width = 0;
-  for (const char c : text) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\033') {
+      i = std::min(text.find('m', i), text.size());
+      continue;
+    }
+    width += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+  }
   return width;
+}
+
+int64_t report_width() {
+  const std::string said = environment("COLUMNS");
+  int64_t width = 0;
+  const auto [end, code] = std::from_chars(said.data(), said.data() + said.size(), width);
+  if (code != std::errc{} || end != said.data() + said.size() || width <= 0) width = 0;
+  winsize size{};
+  if (width == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  return width == 0 ? 0 : std::max(width, kWidthMin);
+}
+
+std::string fitted(std::string_view text, int64_t width) {
+  if (width <= 0) return std::string(text);
+  std::string out;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    if (display_width(line) <= width) {
+      out += line;
+    } else {
+      const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+      const auto deep = std::min(static_cast<int64_t>(blanks) + 2, width / 2);
+      const std::string indent(static_cast<size_t>(deep), ' ');
+      const auto parts =
+          wrapped(line.substr(blanks), width - static_cast<int64_t>(blanks), width - deep);
+      for (size_t i = 0; i < parts.size(); ++i)
+        out += (i ? "\n" + indent : std::string(line.substr(0, blanks))) + parts[i];
+    }
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
+  }
+  return out;
 }
 
 void Table::row(std::vector<Cell> cells) {
@@ -78,34 +170,100 @@ std::string Table::exported(std::string (*format)(const TextRow&,
 std::string Table::csv() const { return exported(csv_text); }
 std::string Table::markdown() const { return exported(markdown_text); }
 
-std::string Table::text(bool colour, int indent) const {
+std::vector<int64_t> Table::natural_widths() const {
   std::vector<int64_t> widths;
   for (size_t i = 0; i < columns_.size(); ++i) {
     int64_t width = display_width(columns_[i].heading);
     for (const auto& row : rows_) width = std::max(width, display_width(row[i].text));
     widths.push_back(width);
   }
+  return widths;
+}
+
+// Takes columns off the widest column of text until all fit in `room`; false if they cannot.
+bool Table::shrink(std::vector<int64_t>& widths, int64_t room) const {
+  const auto least = [&](size_t i) {
+    return std::max(kColumnMin, display_width(columns_[i].heading));
+  };
+  int64_t over = std::accumulate(widths.begin(), widths.end(), int64_t{0}) - room;
+  for (; over > 0; --over) {
+    size_t widest = columns_.size();
+    for (size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i].align == Align::left && widths[i] > least(i) &&
+          (widest == columns_.size() || widths[i] > widths[widest]))
+        widest = i;
+    if (widest == columns_.size()) return false;
+    --widths[widest];
+  }
+  return true;
+}
+
+// One row, on as many lines as its longest cell needs.
+std::string Table::lines(const Row& row, const std::vector<int64_t>& widths, bool colour,
+                         int indent) const {
+  std::vector<std::vector<std::string>> cells;
+  size_t count = 1;
+  for (size_t i = 0; i < row.size(); ++i) {
+    cells.push_back(columns_[i].align == Align::left && display_width(row[i].text) > widths[i]
+                        ? wrapped(row[i].text, widths[i], widths[i])
+                        : std::vector<std::string>{row[i].text});
+    count = std::max(count, cells.back().size());
+  }
   std::string out;
-  const auto add_line = [&](const std::vector<Cell>& cells) {
+  for (size_t n = 0; n < count; ++n) {
+    const auto part = [&](size_t i) { return n < cells[i].size() ? cells[i][n] : std::string(); };
     std::string line(static_cast<size_t>(indent), ' ');
-    size_t used = cells.size();
-    while (used > 0 && cells[used - 1].text.empty()) --used;
+    size_t used = row.size();
+    while (used > 0 && part(used - 1).empty()) --used;
     for (size_t i = 0; i < used; ++i) {
       if (i) line += "  ";
       // The last cell of a line has no padding, so lines have no blanks at their end.
       const bool last = i + 1 == used && columns_[i].align == Align::left;
-      append(line, cells[i], last ? 0 : widths[i], columns_[i].align, colour);
+      append(line, Cell(part(i), row[i].style), last ? 0 : widths[i], columns_[i].align, colour);
     }
     out += line + '\n';
-  };
-  std::vector<Cell> headings;
+  }
+  return out;
+}
+
+// Each row as its first cell, and a line for each further cell that has a text.
+std::string Table::list(bool colour, int indent, int64_t width) const {
+  int64_t names = 0;
+  for (const auto& column : columns_) names = std::max(names, display_width(column.heading));
+  std::string out;
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (row[i].text.empty()) continue;
+      const int64_t before = indent + (i ? 2 + names + 2 : 0);
+      std::string name = i ? "  " + columns_[i].heading : "";
+      name.resize(name.size() + static_cast<size_t>(before - indent - display_width(name)), ' ');
+      const auto parts = wrapped(row[i].text, width - before, width - before);
+      for (size_t n = 0; n < parts.size(); ++n) {
+        const std::string head =
+            n ? std::string(static_cast<size_t>(before), ' ')
+              : std::string(static_cast<size_t>(indent), ' ') + styled(name, Style::weak, colour);
+        const Style style = i || row[i].style != Style::plain ? row[i].style : Style::strong;
+        out += head + styled(parts[n], style, colour) + '\n';
+      }
+    }
+  }
+  return out;
+}
+
+std::string Table::text(bool colour, int indent) const {
+  std::vector<int64_t> widths = natural_widths();
+  const int64_t width = report_width();
+  const int64_t between = indent + 2 * (static_cast<int64_t>(columns_.size()) - 1);
+  if (width > 0 && !shrink(widths, width - between)) return list(colour, indent, width);
+  std::string out;
+  Row headings;
   bool any = false;
   for (const auto& column : columns_) {
     headings.emplace_back(column.heading, Style::strong);
     any = any || !column.heading.empty();
   }
-  if (any) add_line(headings);
-  for (const auto& row : rows_) add_line(row);
+  if (any) out += lines(headings, widths, colour, indent);
+  for (const auto& row : rows_) out += lines(row, widths, colour, indent);
   return out;
 }
 

@@ -262,7 +262,7 @@ class VerdictText {
     const bool seen = std::any_of(v_.cases.begin(), v_.cases.end(), [&](const CaseVerdict& c) {
       return !c.evidence.empty() && starts_with(v_.log, c.evidence);
     });
-    if (!seen && !is_right(v_.status)) block("log", v_.log);
+    if (!seen) block("log", v_.log);
   }
 
   void facts() {
@@ -302,7 +302,7 @@ std::vector<std::string> ops_of(const Verdict& verdict) {
 }
 
 std::string verdict_text(const Verdict& verdict, bool colour) {
-  return VerdictText(verdict, colour).all();
+  return fitted(VerdictText(verdict, colour).all(), report_width());
 }
 
 std::string case_line(const CaseVerdict& row) {

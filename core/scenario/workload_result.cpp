@@ -61,7 +61,7 @@ class TimedRounds {
     for (int64_t i = 0; i < rounds && good; ++i) {
       const bool measured = i >= warmup;
       if (i > warmup && context_.time_limit_s > 0 && timed_.spent_s > share_s) break;
-      label_ = "round " + std::to_string(i + 1) + " of " + std::to_string(rounds) +
+      label_ = "round (" + std::to_string(i + 1) + " of " + std::to_string(rounds) + ")" +
                (context_.processes > 1 ? ", process " + std::to_string(context_.process + 1) +
                                              " of " + std::to_string(context_.processes)
                                        : "");

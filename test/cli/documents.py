@@ -74,6 +74,8 @@ check("verify", "verify", work, code=2)
 advice = check("advice", "advise", "smoke", "--device", "cpu", "--seconds", "0", "--limit", "1")
 assert advice["ops"] and abs(sum(row["share"] for row in advice["ops"]) - 1) < 1e-6, advice
 
+run("new", "add", "--name", "made")
+assert check("build", "build", "made")["built"]
 submission = work / "submission"
 submission.mkdir()
 shutil.copy(good, submission / "good.so")

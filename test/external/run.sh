@@ -32,4 +32,24 @@ if find "$work/prefix" -name 'mine*' | grep .; then exit 1; fi
 "$host" check mine | grep -q '^PASS'
 "$host" run smoke --candidate mine >"$work/out"
 grep -q 'correct' "$work/out"
+
+# The templates in C and C++ build by the documented lines of CMake, outside of the repository.
+mkdir "$work/mine"
+cp "$work/prefix/share/fk-host/template/plugin.c" "$work/mine/"
+sed -n '/^```cmake/,/^```$/p' "$here/../../plugin_api/README.md" | sed '/^```/d' >"$work/mine/CMakeLists.txt"
+cmake -G Ninja -S "$work/mine" -B "$work/mine/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/mine/build" >/dev/null
+"$host" check "$work/mine/build/mine.so" | grep -q '^PASS'
+
+# The page for an agent, and the reference's source.
+"$host" new topk_softmax --task | grep -q 'the whole task'
+test -f "$FK_CANDIDATES/my_topk_softmax/op.hpp"
+
+# Man pages and completions.
+share="$work/prefix/share"
+grep -q '^.TH FK-HOST-BENCH 1' "$share/man/man1/fk-host-bench.1"
+test -f "$share/man/man1/fk-host.1"
+bash -n "$share/bash-completion/completions/fk-host"
+grep -q '^#compdef fk-host' "$share/zsh/site-functions/_fk-host"
+grep -q 'complete -c fk-host' "$share/fish/vendor_completions.d/fk-host.fish"
 echo "1 passed, 0 failed"

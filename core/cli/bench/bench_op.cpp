@@ -265,9 +265,10 @@ int bench_ops(const BenchArguments& a, const std::vector<std::string>& named,
     a.json.write(document(
         BenchDocument{device, a.options.size, origin, a.options.seconds, protections, all}));
   if (a.json.with_report())
-    std::printf("%s%s%s%s", origin.empty() ? "" : (origin + "\n").c_str(),
-                table.text(colour, 0).c_str(), trust_line(all).c_str(),
-                sandbox_line(protections).c_str());
+    std::printf("%s", fitted((origin.empty() ? "" : origin + "\n") + table.text(colour, 0) +
+                                 trust_line(all) + sandbox_line(protections),
+                             report_width())
+                          .c_str());
   const auto is_unjudged = [&](const BenchRow& row) {
     return row.why.empty() && !contains(judged, row.op);
   };

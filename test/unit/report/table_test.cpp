@@ -2,6 +2,8 @@
 // Tables: columns line up whatever the characters, and hostile text cannot move the cursor.
 #include "core/report/table.hpp"
 
+#include <cstdlib>
+
 #include "test/catch.hpp"
 
 using namespace fk;
@@ -34,4 +36,55 @@ TEST_CASE("table_for_other_programs_has_headings_and_no_styles") {
   table.row({Cell("rms_norm", Style::bad), "a, \"b\" | c"});
   CHECK(table.csv() == "op,why\r\nrms_norm,\"a, \"\"b\"\" | c\"\r\n");
   CHECK_THAT(table.markdown(), ContainsSubstring("| rms\\_norm | a, \"b\" \\| c |"));
+}
+
+namespace {
+
+// COLUMNS with a value, until the end of a test.
+struct TableColumns {
+  explicit TableColumns(const char* value) { ::setenv("COLUMNS", value, 1); }
+  ~TableColumns() { ::unsetenv("COLUMNS"); }
+};
+
+}  // namespace
+
+TEST_CASE("table_wraps_columns_of_text_and_loses_nothing") {
+  Table table({{"op"}, {"time", Align::right}, {"why"}});
+  table.row({"rms_norm", "12 us", "the quick brown fox jumps over the lazy dog"});
+  const TableColumns columns("45");
+  CHECK(table.text(false) ==
+        "  op         time  why\n"
+        "  rms_norm  12 us  the quick brown fox jumps\n"
+        "                   over the lazy dog\n");
+}
+
+TEST_CASE("table_that_stays_too_wide_becomes_a_list") {
+  Table table(
+      {{"op"}, {"a long heading", Align::right}, {"another heading", Align::right}, {"why"}});
+  table.row({"rms_norm", "1", "", "because of a reason that is longer than a line"});
+  const TableColumns columns("40");
+  CHECK(table.text(false) ==
+        "  rms_norm\n"
+        "    a long heading   1\n"
+        "    why              because of a reason\n"
+        "                     that is longer than\n"
+        "                     a line\n");
+}
+
+TEST_CASE("table_lines_of_prose_break_at_blanks_and_within_long_words") {
+  CHECK(fitted("  one two three four\nfive\n", 12) == "  one two\n    three\n    four\nfive\n");
+  CHECK(fitted("abcdefghijkl", 5) == "abcde\n  fgh\n  ijk\n  l");
+  CHECK(fitted("\033[1mab\033[0m cd", 5) == "\033[1mab\033[0m cd");  // styles take no column
+  CHECK(fitted("a line of any length", 0) == "a line of any length");
+}
+
+TEST_CASE("table_width_is_what_columns_says_if_it_is_a_number") {
+  {
+    const TableColumns columns("100");
+    CHECK(report_width() == 100);
+  }
+  {
+    const TableColumns columns("3");
+    CHECK(report_width() == 40);
+  }
 }

@@ -11,8 +11,9 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/check/plugin_set.hpp"
+#include "core/cli/author/scaffold.hpp"
+#include "core/cli/author/task.hpp"
 #include "core/cli/language.hpp"
-#include "core/cli/scaffold.hpp"
 #include "core/cli/verb.hpp"
 
 namespace fk {
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 
 struct NewArguments {
   std::string op, name, language = "cpp";
+  bool task = false;
 };
 
 void check_name(const std::string& name) {
@@ -65,6 +67,30 @@ std::string page(const Contract& c, const NewArguments& a, const std::string& fi
       commands);
 }
 
+// TASK.md, and for a source that refuses every case the reference's in its place (C++), or on the
+// page (other languages).
+void write_task(const Contract& contract, const NewArguments& a, const fs::path& file,
+                Scaffold& made) {
+  const fs::path dir = file.parent_path();
+  std::string shown = made.text, state = "It is right and slow.";
+  if (!made.complete) {
+    const std::vector<ScaffoldFile> reference = reference_scaffold(a.op, a.name);
+    const bool in_place = a.language == "cpp" && !reference.empty();
+    if (!reference.empty()) shown = reference.front().text;
+    if (in_place) {
+      for (const ScaffoldFile& one : reference) write_file_atomic(dir / one.name, one.text);
+      made = {reference.front().text, true};
+      state =
+          "It is right and slow: the reference in float64. Its helpers are the headers beside it.";
+    } else {
+      state =
+          "It refuses every case until you write forward(). The page ends with the reference's "
+          "source for the CPU.";
+    }
+  }
+  write_file_atomic(dir / "TASK.md", task_page(contract, {a.name, file.filename(), shown, state}));
+}
+
 int make(const NewArguments& a) {
   check_name(a.name);
   const std::optional<Language> own = language_named(a.language);
@@ -84,24 +110,34 @@ int make(const NewArguments& a) {
   try {
     made = own ? scaffold(contract, a.name, *own, dir) : scaffold(contract, a.name, a.language);
     write_file_atomic(file, made.text);
-    write_file_atomic(dir / "README.md", page(contract, a, file.filename(), made.complete));
+    if (a.task)
+      write_task(contract, a, file, made);
+    else
+      write_file_atomic(dir / "README.md", page(contract, a, file.filename(), made.complete));
   } catch (...) {  // half a candidate would prevent the next attempt
     fs::remove_all(dir, code);
     throw;
   }
-  std::printf("%s: %s\nnext: fk-host build %s && fk-host check %s\n", file.c_str(),
-              made.complete ? "plain and correct" : "refuses every case until forward is written",
-              a.name.c_str(), a.name.c_str());
+  std::printf("%s: %s\n", file.c_str(),
+              made.complete ? "plain and correct" : "refuses every case until forward is written");
+  if (a.task) std::printf("%s: the whole task\n", (dir / "TASK.md").c_str());
+  std::printf("next: fk-host build %s && fk-host check %s\n", a.name.c_str(), a.name.c_str());
   return kExitOk;
 }
 
 std::function<int()> add_new(const Options& app) {
   auto a = std::make_shared<NewArguments>();
   app.add_option("OP", a->op, "the op to implement").required();
-  app.add_option("--name", a->name, "of the plugin and its folder").required();
+  const Option name =
+      app.add_option("--name", a->name, "of the plugin and its folder (default: my_OP)");
   app.add_option("--lang", a->language,
                  "c, cpp (the default), cu, or a folder of plugin_api/adapters: triton");
-  return [a] { return make(*a); };
+  app.add_flag("--task", a->task,
+               "write TASK.md, one page with all that an agent needs, and a correct, slow source");
+  return [a, name] {
+    if (!name.given()) a->name = "my_" + a->op;
+    return make(*a);
+  };
 }
 
 FK_VERB(new, "scaffold a candidate that compiles as it is", add_new);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cli/scaffold.hpp"
+#include "core/cli/author/scaffold.hpp"
 
 #include <fmt/format.h>
 
@@ -236,6 +236,30 @@ Scaffold scaffold(const Contract& contract, const std::string& plugin, const Lan
   const std::string text = read_file(made);
   for (const fs::path& file : {header, made}) fs::remove(file);
   return {text, false};
+}
+
+std::vector<ScaffoldFile> reference_scaffold(const std::string& op, const std::string& plugin) {
+  fs::path root;
+  for (const char* dir : {"baselines/reference", "reference"}) {  // in the source tree; installed
+    std::error_code none;
+    if (fs::is_directory(paths::home() / dir, none)) root = paths::home() / dir;
+  }
+  std::vector<ScaffoldFile> out;
+  if (root.empty()) return out;
+  for (const auto& entry : fs::recursive_directory_iterator(root))
+    if (entry.path().filename() == op + ".cpp")
+      out.push_back({op + ".cpp", renamed(read_file(entry.path()), plugin) +
+                                      fmt::format("\nFK_PLUGIN(\"{}\", \"0.1.0\");\n", plugin)});
+  for (size_t i = 0; i < out.size(); ++i) {  // grows: headers include headers
+    for (const auto& line : split(out[i].text, '\n')) {
+      if (!starts_with(line, "#include \"") || starts_with(line, "#include \"fk/")) continue;
+      const std::string name = line.substr(10, line.find('"', 10) - 10);
+      const auto same = [&](const ScaffoldFile& one) { return one.name == name; };
+      if (std::none_of(out.begin(), out.end(), same))
+        out.push_back({name, renamed(read_file(root / name), plugin)});
+    }
+  }
+  return out;
 }
 
 }  // namespace fk
