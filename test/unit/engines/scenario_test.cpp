@@ -98,13 +98,11 @@ TEST_CASE("scenario_tiny_applies_sizes_and_scaling") {
 
 TEST_CASE("scenario_full_keeps_sizes_and_leaves_out_what_does_not_fit") {
   const ScenarioSetting dir;
-  const fk::Scenario s = fk::load_scenario(
-      dir.write("mine.yaml", scenario("limits: {max_context: 100}\nproviders: {rms_norm: cpu}\n")),
-      "full");
+  const fk::Scenario s =
+      fk::load_scenario(dir.write("mine.yaml", scenario("limits: {max_context: 100}\n")), "full");
   CHECK(s.config.integer("hidden_size") == 4096);
   CHECK(lengths(s.workloads[0]) == Pairs{{10, 9}, {30, 2}, {10, 9}, {30, 2}});
   CHECK(s.workloads[0].left_out == 1);
-  CHECK(s.providers.at("rms_norm") == "cpu");
   CHECK_FALSE(s.limits.parallel.overlap);
 }
 
@@ -125,6 +123,7 @@ TEST_CASE("scenario_mistakes_have_line_and_nearest_name") {
   check(scenario("sede: 3\n"), "mine.yaml:9:1");
   check(scenario("sede: 3\n"), "`seed`");
   check(scenario("providers: {rms_nrm: cpu}\n"), "did you mean `rms_norm`");
+  check(scenario("providers: {rms_norm: nowhere}\n"), "there is no baseline `nowhere`");
   check(scenario("dtype: bf17\n"), "bf16");
   check(scenario("dtype: i64\n"), "f32, bf16 or f16");
   check(scenario("limits: {max_batch: 0}\n"), "at least 1");
