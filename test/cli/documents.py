@@ -99,7 +99,7 @@ check("compare", "compare", candidate, "cpu", "--size", "smoke", "--case", "smok
 
 # An error is a document too, of every verb: bad usage, bad input, and what the machine refuses.
 for words in (["lst"], ["list", "opps"], ["list", "ops", "--sed"], ["check"], ["show", "rms_nrom"], ["build", "nobody"], ["graph", "mixtrl"],
-              ["bench", "liner"], ["run", "no scenario"], ["receipts", "0"], ["new", "rms_norm", "--name", "1st"], ["watch"], ["import", work / "none"]):
+              ["bench", "liner"], ["run", "no scenario"], ["receipts", "nobody"], ["new", "rms_norm", "--name", "1st"], ["watch"], ["import", work / "none"]):
     error = check("error", *words, code=2)
     assert error["exit_code"] == 2 and error["what"] and error["what"] in error["text"], (words, error)
     assert error["verb"] == ("" if words[0] == "lst" else words[0]), (words, error)
