@@ -196,7 +196,7 @@ for source in sorted({p.name[10:]: p for p in sorted((root / "docs/results").glo
     d = json.loads(source.read_text())
     if ranks:
         ranks.append("")
-    # Of scripts/gpu/ranks.py, or rows alone.
+    # The file is from scripts/gpu/ranks.py, or has rows alone.
     found = d.get("rows") or [dict(r, commit=step.get("commit", d["commit"])) for step in d["steps"].values() for r in (step["report"] or {}).get("rows", [])]
     ranks += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in brackets, "
               "captured where no `eager` stands behind the case; bus bandwidth is 2 (n - 1) / n times the bytes over the time.", "",

@@ -155,7 +155,7 @@ void on_all_sizes(const std::function<void(RankComm&)>& body) {
   for (const int size : CommBackend::asked().sizes()) on_ranks(size, body);
 }
 
-// Of failures: enough ranks that one waits for another.
+// The tests of failures need enough ranks that one waits for another.
 int some_ranks() { return CommBackend::asked().sizes().back() >= 3 ? 3 : 2; }
 
 }  // namespace

@@ -214,7 +214,7 @@ found = {c["variant"]: c for c in verdict["cases"]}
 assert found["padded rows"]["status"] == "violation" and found["padded rows"]["rule"] == "footprint", found
 refused("no case has a variant `padded row`", bad / "bad_gap.so", "--variant", "padded row")
 
-# What `check` asks besides: memory that is lost, state that instances share. Modes changed in supports() end every request.
+# `check` also finds lost memory and state that instances share. Modes changed in supports() end every request.
 for name, rule in {"leak": "leak", "leak_call": "leak", "global": "instances", "rounds_early": "state"}.items():
     verdict, code = bench(bad / f"bad_{name}.so", *small)
     assert verdict["status"] == "violation" and code == 1, (name, verdict["status"], verdict["why"])

@@ -44,7 +44,7 @@ done = run("bench", right, candidates / "mine", *quick, "--op", "rms_norm", "--j
 mixed = json.loads(done.stdout)
 assert [v["status"] for v in mixed["verdicts"]] == ["correct"] and mixed["errors"][0]["candidate"] == right, mixed
 assert "has no op `rms_norm`" in mixed["errors"][0]["what"], mixed
-# What is wrong with the command itself is said before anything is judged.
+# A mistake in the command itself is reported before anything is judged.
 for words, part in ((["bench", right, work / "none.so"], "no such file"), (["bench", right, "rms_norm"], "is an op"),
                     (["bench", "--all", right], "--all"), (["bench", right, wrong, "--receipt", work / "r"], "--receipt"),
                     (["bench", "rms_norm", "--jobs", "2"], "bench CANDIDATE"), (["bench", right, "--jobs", "0"], "--jobs")):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What encoders of texts give: a vector of each token, or one of each text.
+// Outputs of text encoders: a vector of each token, or one of each text.
 #pragma once
 #include "core/exec/model.hpp"
 
