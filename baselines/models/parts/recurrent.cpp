@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "baselines/models/parts/recurrent.hpp"
 
+#include <limits>
+
 namespace fk::parts {
 
 void begin_states(Net& n, const DecoderStep& step) {
@@ -22,6 +24,13 @@ DecoderStep begin_recurrent_batch(Net& n, const std::string& phase) {
             {"max_query_len", s.max_query_len}});
   begin_states(n, s);
   return s;
+}
+
+Rope unrotated(int64_t rotary_dim) {
+  Rope rope;
+  rope.rotary_dim = rotary_dim;
+  rope.linear_factor = std::numeric_limits<double>::infinity();
+  return rope;
 }
 
 int64_t recurrent_axis_limit(const std::string& phase, const std::string& axis,

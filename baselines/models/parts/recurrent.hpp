@@ -11,6 +11,8 @@ namespace fk::parts {
 void begin_states(Net& n, const DecoderStep& step);
 // The inputs of a batch of tokens for a model without pages, its states among them.
 DecoderStep begin_recurrent_batch(Net& n, const std::string& phase);
+// A rope of these channels that leaves them as they are, for attention without positions.
+Rope unrotated(int64_t rotary_dim);
 // As decoder_axis_limit(), with N: slots of states.
 int64_t recurrent_axis_limit(const std::string& phase, const std::string& axis,
                              const Limits& limits);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of linear attention with decays, as flash-linear-attention has them: pre-norm layers of
+// gla_attention and a gated MLP. A request's past is one matrix for each head. GLA and RetNet
+// differ in where the decays come from, and in the rotation.
+#pragma once
+#include <optional>
+
+#include "baselines/models/parts/recurrent.hpp"
+
+namespace fk::parts {
+
+struct LinearAttentionConfig {
+  DecoderConfig decoder;  // its head_dim is that of keys
+  int64_t v_head_dim = 0;
+  int64_t gate_rank = 0;  // 0: decays are fixed, and keys are rotated
+  double gate_normalizer = 16;
+  bool fused_norm = true;  // which name the norm of heads has in checkpoints
+};
+
+// The keys that both models have.
+LinearAttentionConfig read_linear_attention(const Config& config);
+
+class LinearAttentionModel : public Model {
+ public:
+  explicit LinearAttentionModel(LinearAttentionConfig config) : config_(std::move(config)) {}
+  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  void forward(Net& n, const std::string& phase) const override;
+  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
+  int64_t axis_limit(const std::string& phase, const std::string& axis,
+                     const Limits& limits) const override {
+    return recurrent_axis_limit(phase, axis, limits);
+  }
+  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
+  std::string refusal(const Parallel& parallel) const override {
+    return decoder_refusal(config_.decoder, 0, parallel);
+  }
+  std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
+
+ private:
+  Args decays(Net& n, const DecoderStep& step, const std::string& path) const;
+  LinearAttentionConfig config_;
+};
+
+}  // namespace fk::parts
