@@ -12,22 +12,22 @@ namespace {
 using namespace parts;
 
 // Every `period`-th layer, from `offset` on.
-struct Every {
+struct JambaLayers {
   int64_t period = 1, offset = 0;
   bool has(int64_t layer) const { return layer % period == offset; }
 };
 
 struct JambaConfig {
   DecoderConfig decoder;
-  Every attention, mixture;
+  JambaLayers attention, mixture;
   int64_t experts = 0, top_k = 0;
   int64_t inner = 0, state_size = 0, rank = 0, taps = 0;
   std::vector<std::string> mixer_with{"norms"};
 };
 
-Every read_every(const Config& config, const std::string& kind) {
+JambaLayers read_jamba_layers(const Config& config, const std::string& kind) {
   const std::string period = kind + "_layer_period", offset = kind + "_layer_offset";
-  const Every every{read_count(config, period), config.integer(offset)};
+  const JambaLayers every{read_count(config, period), config.integer(offset)};
   if (every.offset < 0 || every.offset >= every.period)
     config.fail_at(offset, "it is not below " + period);
   return every;
@@ -36,10 +36,11 @@ Every read_every(const Config& config, const std::string& kind) {
 JambaConfig read_jamba(const Config& config) {
   JambaConfig c;
   DecoderConfig& d = c.decoder = read_decoder(config.or_else(Json{{"rope_theta", 10000}}));
+  if (read_window(config) > 0) config.fail_at("sliding_window", "no layer of this model slides");
   d.names.norm = "model.final_layernorm";
   d.rope = unrotated(2);
-  c.attention = read_every(config, "attn");
-  c.mixture = read_every(config, "expert");
+  c.attention = read_jamba_layers(config, "attn");
+  c.mixture = read_jamba_layers(config, "expert");
   c.experts = read_count(config, "num_experts");
   c.top_k = read_top_k(config, c.experts);
   c.state_size = read_size(config, "mamba_d_state");

@@ -10,7 +10,7 @@ namespace fk::parts {
 namespace {
 
 // `key` times the width, divided between the heads.
-int64_t head_width(const Config& config, const char* key, const DecoderConfig& d) {
+int64_t linear_head_width(const Config& config, const char* key, const DecoderConfig& d) {
   const double width = config.number(key) * static_cast<double>(d.hidden_size);
   const int64_t heads = d.heads;
   if (!(width >= 1) || width > static_cast<double>(kSizeMax) || width != std::floor(width) ||
@@ -20,7 +20,7 @@ int64_t head_width(const Config& config, const char* key, const DecoderConfig& d
 }
 
 // Without a width, two thirds of hidden_ratio * hidden_size, rounded up to a multiple of 256.
-int64_t mlp_width(const Config& config, int64_t hidden) {
+int64_t linear_mlp_width(const Config& config, int64_t hidden) {
   if (config.is_number("intermediate_size")) return read_size(config, "intermediate_size");
   const int64_t ratio = bounded(config, "hidden_ratio", config.integer("hidden_ratio", 4), 1024);
   return (hidden * ratio * 2 / 3 + 255) / 256 * 256;
@@ -37,9 +37,9 @@ LinearAttentionConfig read_linear_attention(const Config& config) {
   d.heads = d.kv_heads = read_count(config, "num_heads");
   if (config.integer("num_kv_heads", d.heads) != d.heads)
     config.fail_at("num_kv_heads", "fewer key/value heads than heads are not supported");
-  d.head_dim = head_width(config, "expand_k", d);
-  c.v_head_dim = head_width(config, "expand_v", d);
-  d.intermediate_size = mlp_width(config, d.hidden_size);
+  d.head_dim = linear_head_width(config, "expand_k", d);
+  c.v_head_dim = linear_head_width(config, "expand_v", d);
+  d.intermediate_size = linear_mlp_width(config, d.hidden_size);
   d.vocab_size = read_size(config, "vocab_size");
   d.eps = config.number("norm_eps");
   d.tied = config.boolean("tie_word_embeddings");
