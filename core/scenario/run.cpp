@@ -61,6 +61,7 @@ class ScenarioRun {
         if (!report_.error.empty()) break;
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
+      if (report_.baseline.log.empty()) report_.baseline.log = baseline_->log();
       audit_all();
     }
     enter("");
@@ -318,6 +319,7 @@ class ScenarioRun {
     if (side.nodes_of(r.plugins) == 0 && side.wrong_in_check().empty()) {
       r.verdict = "unused";
       r.why = side.why_unused(group.plugins);
+      r.log = side.log();
       return r;
     }
     enter(r.name + " is checked");
@@ -331,7 +333,9 @@ class ScenarioRun {
     r.why = side.wrong_in_check().empty() ? r.correctness.why : side.wrong_in_check();
     r.verdict = r.why.empty() ? "correct" : "wrong";
     if (r.why.empty()) time_candidate(side, r);  // only right candidates are timed
-    return r.verdict != "correct" || side.close() ? r : failed();
+    if (r.verdict == "correct" && !side.close()) return failed();
+    r.log = side.log();
+    return r;
   }
 
   // A process can lift the protection of its mappings, so the weights are tested after each
