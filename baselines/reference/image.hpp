@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of images, channels last: the input patch of a convolution's output, global
-// response normalisation, and the MLP around it.
+// The arithmetic of images, channels last: the input patch of a convolution's output, norms with
+// stored statistics, global response normalisation, and the MLP around it.
 #pragma once
 #include "op.hpp"
 
@@ -27,6 +27,48 @@ inline void gather_patch(const fk_in* x, const Window& w, int64_t b, int64_t oy,
     for (int64_t c = 0; c < channels; ++c) patch[c * taps + tap] = row[c];
   }
 }
+
+// Activations behind a norm of pixels, in the order of the choices of `activation` in contracts.
+enum class PixelActivation : int { none, relu, silu, gelu };
+inline double activated(double x, PixelActivation f) {
+  switch (f) {
+    case PixelActivation::relu:
+      return std::max(x, 0.0);
+    case PixelActivation::silu:
+      return silu(x);
+    case PixelActivation::gelu:
+      return gelu(x, /*tanh_form=*/false);
+    default:
+      return x;
+  }
+}
+
+// Batch normalisation with stored statistics: (x - mean) * scale + bias for each channel.
+struct ChannelAffine {
+  int64_t channels;
+  double *mean, *scale, *bias;
+  ChannelAffine(Scratch& s, int64_t count)
+      : channels(count), mean(s.take(count)), scale(s.take(count)), bias(s.take(count)) {}
+  void read(const fk_in* weight_or_null, const fk_in* bias_or_null, const fk_in* means,
+            const fk_in* variances, double eps) {
+    load(variances, 0, channels, bias);
+    if (weight_or_null)
+      load(weight_or_null, 0, channels, scale);
+    else
+      std::fill_n(scale, channels, 1.0);
+    for (int64_t c = 0; c < channels; ++c) scale[c] /= std::sqrt(bias[c] + eps);
+    load(means, 0, channels, mean);
+    if (bias_or_null)
+      load(bias_or_null, 0, channels, bias);
+    else
+      std::fill_n(bias, channels, 0.0);
+  }
+  // One pixel, in place.
+  void apply(double* x, PixelActivation f) const {
+    for (int64_t c = 0; c < channels; ++c)
+      x[c] = activated((x[c] - mean[c]) * scale[c] + bias[c], f);
+  }
+};
 
 // Global response normalisation of x[positions, channels], one image, in place: x + bias + weight *
 // x * n. n[c] is the norm of channel c divided by the mean norm of all channels. `norms` and `row`
