@@ -51,6 +51,7 @@ struct ChannelAffine {
       : channels(count), mean(s.take(count)), scale(s.take(count)), bias(s.take(count)) {}
   void read(const fk_in* weight_or_null, const fk_in* bias_or_null, const fk_in* means,
             const fk_in* variances, double eps) {
+    if (!variances) return;  // a convolution that a block lacks
     load(variances, 0, channels, bias);
     if (weight_or_null)
       load(weight_or_null, 0, channels, scale);
@@ -69,6 +70,55 @@ struct ChannelAffine {
       x[c] = activated((x[c] - mean[c]) * scale[c] + bias[c], f);
   }
 };
+
+// One image, [height, width, channels] row-major, in doubles.
+struct PixelMap {
+  int64_t height, width, channels;
+  double* at;
+  int64_t pixels() const { return height * width; }
+};
+
+// A convolution with a norm and an activation behind it, as modules of image models have them.
+// Weights are [O, C/groups, KH, KW]. `patch` has room for C * KH * KW doubles.
+struct ConvNorm {
+  Window window;
+  int64_t groups;
+  const fk_in* weight;
+  ChannelAffine affine;
+  PixelActivation activation;
+  double* patch;
+
+  // Fills out.at; its other members are the sizes of the result.
+  void operator()(const PixelMap& x, const PixelMap& out) const {
+    const int64_t taps = window.kernel[0] * window.kernel[1];
+    const int64_t each = out.channels / groups, length = x.channels / groups * taps;
+    for (int64_t p = 0; p < out.pixels(); ++p) {
+      gather(x, p / out.width, p % out.width);
+      double* to = out.at + p * out.channels;
+      for (int64_t o = 0; o < out.channels; ++o)
+        to[o] = dot_view(weight, o * length, patch + o / each * length, length);
+      affine.apply(to, activation);
+    }
+  }
+
+ private:
+  void gather(const PixelMap& x, int64_t oy, int64_t ox) const {
+    const int64_t taps = window.kernel[0] * window.kernel[1];
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t iy =
+          oy * window.stride[0] - window.padding[0] + tap / window.kernel[1] * window.dilation[0];
+      const int64_t ix =
+          ox * window.stride[1] - window.padding[1] + tap % window.kernel[1] * window.dilation[1];
+      const bool inside = iy >= 0 && iy < x.height && ix >= 0 && ix < x.width;
+      const double* from = inside ? x.at + (iy * x.width + ix) * x.channels : nullptr;
+      for (int64_t c = 0; c < x.channels; ++c) patch[c * taps + tap] = from ? from[c] : 0;
+    }
+  }
+};
+// A window of odd size with as many zeros on each side as keep the size at stride 1.
+inline Window centred(int64_t kernel, int64_t stride) {
+  return {{kernel, kernel}, {stride, stride}, {kernel / 2, kernel / 2}, {1, 1}};
+}
 
 // Global response normalisation of x[positions, channels], one image, in place: x + bias + weight *
 // x * n. n[c] is the norm of channel c divided by the mean norm of all channels. `norms` and `row`
