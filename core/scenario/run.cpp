@@ -307,8 +307,7 @@ class ScenarioRun {
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
       if (side.is_hosts_fault()) give_up("the host", side.why());
-      r.verdict = side.verdict(), r.why = side.why();
-      r.log = side.log();
+      r.verdict = side.verdict(), r.why = side.why(), r.log = side.log();
       return r;
     };
     const bool opened = side.open();
@@ -317,9 +316,8 @@ class ScenarioRun {
     r.ops = side.ops();
     r.private_bytes = side.own_bytes();
     if (side.nodes_of(r.plugins) == 0 && side.wrong_in_check().empty()) {
-      r.verdict = "unused";
+      r.verdict = "unused", r.log = side.log();
       r.why = side.why_unused(group.plugins);
-      r.log = side.log();
       return r;
     }
     enter(r.name + " is checked");
@@ -392,7 +390,6 @@ class ScenarioRun {
       if (good || !timed[w].pairs.empty()) add_workload(*workloads_[w], timed[w], r);
     }
     if (!good) give_up("the baseline", baseline_->why());
-    if (r.log.empty()) r.log = side.log();
   }
 
   void add_workload(const Workload& workload, TimedPair& timed, SideReport& r) {
