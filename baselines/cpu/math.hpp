@@ -120,4 +120,6 @@ FK_INLINE Vf tanh(Vf x) {
   return t < splat(0.25f) ? x + x * s * p : (x < splat(0.f) ? -far : (x != x ? x : far));
 }
 
+FK_INLINE Vf log_sigmoid(Vf x) { return -softplus(-x); }
+
 }  // namespace fk::cpu::FK_CPU_LEVEL

@@ -32,8 +32,8 @@ __device__ double apply(Of f, double x, double alpha) {
     case Of::sigmoid: return 1 / (1 + exp(-x));
     case Of::tanh: return tanh(x);
     case Of::quick_gelu: return x / (1 + exp(-1.702 * x));
-    case Of::log_sigmoid: return fmin(x, 0.0) - log1p(exp(-fabs(x)));
     case Of::softcap: return alpha * tanh(x / alpha);
+    case Of::log_sigmoid: return fmin(x, 0.0) - log1p(exp(-fabs(x)));
     case Of::gelu: return 0.5 * x * erfc(-x * 0.70710678118654752440);
     case Of::gelu_tanh: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
   }

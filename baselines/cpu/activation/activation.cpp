@@ -40,7 +40,7 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
       case Function::softcap:
         return each([&](Vf v) { return tanh(v / a.alpha) * a.alpha; });
       case Function::log_sigmoid:
-        return each([](Vf v) { return -softplus(-v); });
+        return each([](Vf v) { return log_sigmoid(v); });
     }
   });
 }
@@ -54,6 +54,7 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
 namespace fk::cpu {
 
 static_assert(int(Function::relu2) == FK_ACTIVATION_KIND_RELU2);
+static_assert(int(Function::softcap) == FK_ACTIVATION_KIND_SOFTCAP);
 static_assert(int(Function::log_sigmoid) == FK_ACTIVATION_KIND_LOG_SIGMOID);
 
 struct ActivationOp {
