@@ -145,7 +145,7 @@ class Planner {
         int cases = 1;
         if (contains(recorded, op)) {
           words.insert(words.end(), {"--recorded", asked.recorded.string()});
-          one.key.add("recording", sha256_file(asked.recorded / "capture.json"));
+          one.key.add("recording", sha256_file(asked.recorded / kCaptureIndex));
         } else {
           words.insert(words.end(), {"--size", asked.size});
           if (has_routing(*contract)) words.insert(words.end(), {"--routing", asked.routing});

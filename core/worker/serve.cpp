@@ -391,10 +391,10 @@ class Server {
     return {};
   }
 
-  Json recorded(const messages::Recorded&) {
+  Recording recorded(const messages::Recorded&) {
     if (!recorder_) fail("runner", "nothing was recorded");
     for (const auto& name : session_->phase_names()) session_->phase(name).set_watch(nullptr);
-    Json result = recorder_->result();
+    Recording result = recorder_->result();
     recorder_.reset();
     ::close(record_fd_);
     return result;
