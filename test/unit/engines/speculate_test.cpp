@@ -2,7 +2,7 @@
 // If this fails, speculation changes what a request gets, or reads keys and values that are not
 // those of its path: the mutant programs answer with a hash of everything that they find in their
 // caches through tables, masks and moves.
-#include "core/engines/speculate.hpp"
+#include "core/engines/speculate/speculate.hpp"
 
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
