@@ -275,8 +275,7 @@ void print(const Listing& listing) {
     table.row(std::move(cells));
   }
   std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
-  for (const auto& note : listing.notes)
-    std::printf("%s\n", fitted(excerpt(note, 1000), report_width()).c_str());
+  for (const auto& note : listing.notes) print_report(excerpt(note, 1000) + "\n");
 }
 
 struct ListDocument {

@@ -60,6 +60,7 @@ class ScenarioRun {
         if (!report_.error.empty()) break;
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
+      if (report_.baseline.log.empty()) report_.baseline.log = baseline_->log();
       audit_all();
     }
     enter("");
@@ -306,8 +307,7 @@ class ScenarioRun {
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
       if (side.is_hosts_fault()) give_up("the host", side.why());
-      r.verdict = side.verdict(), r.why = side.why();
-      r.log = side.log();
+      r.verdict = side.verdict(), r.why = side.why(), r.log = side.log();
       return r;
     };
     const bool opened = side.open();
@@ -316,7 +316,7 @@ class ScenarioRun {
     r.ops = side.ops();
     r.private_bytes = side.own_bytes();
     if (side.nodes_of(r.plugins) == 0 && side.wrong_in_check().empty()) {
-      r.verdict = "unused";
+      r.verdict = "unused", r.log = side.log();
       r.why = side.why_unused(group.plugins);
       return r;
     }
@@ -332,7 +332,9 @@ class ScenarioRun {
     r.why = side.wrong_in_check().empty() ? r.correctness.why : side.wrong_in_check();
     r.verdict = r.why.empty() ? "correct" : "wrong";
     if (r.why.empty()) time_candidate(side, r);  // only right candidates are timed
-    return r.verdict != "correct" || side.close() ? r : failed();
+    if (r.verdict == "correct" && !side.close()) return failed();
+    r.log = side.log();
+    return r;
   }
 
   // A process can lift the protection of its mappings, so the weights are tested after each
@@ -389,7 +391,6 @@ class ScenarioRun {
       if (good || !timed[w].pairs.empty()) add_workload(*workloads_[w], timed[w], r);
     }
     if (!good) give_up("the baseline", baseline_->why());
-    if (r.log.empty()) r.log = side.log();
   }
 
   void add_workload(const Workload& workload, TimedPair& timed, SideReport& r) {

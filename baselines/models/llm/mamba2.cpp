@@ -5,7 +5,7 @@
 // transformers 5.24.
 #include <cmath>
 
-#include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/recurrent.hpp"
 #include "baselines/models/parts/sizes.hpp"
 
 namespace fk {
@@ -71,20 +71,8 @@ class Mamba2 : public Model {
 
   void forward(Net& n, const std::string& phase) const override {
     const Mamba2Config& c = config_;
-    DecoderStep step;
-    step.decode = phase == "decode";
-    step.requests = n.axis("B");
-    step.tokens = step.decode ? step.requests : n.axis("T");
-    step.rows_count = step.decode ? step.requests : n.axis("Q");
-    const auto of_requests = [&](const char* name, const Expr& count) {
-      return n.input(name, DType::i32, {count});
-    };
-    n.common({{"cu_seqlens", of_requests("cu_seqlens", step.requests + 1)},
-              {"state_slots", of_requests("state_slots", step.requests)},
-              {"eps", c.decoder.eps},
-              {"max_query_len", step.decode ? Expr(1) : step.tokens}});
-    if (!step.decode)
-      n.common({{"has_initial_state", of_requests("has_initial_state", step.requests)}});
+    DecoderStep step = begin_recurrent_batch(n, phase);
+    n.common({{"eps", c.decoder.eps}});
     look_up(n, step, c.decoder);
     step.residual = n.zeros(c.residual_f32 ? DType::f32 : n.limits().dtype,
                             {step.tokens, c.decoder.hidden_size});
