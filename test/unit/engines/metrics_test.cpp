@@ -131,6 +131,17 @@ TEST_CASE("det compares detections in any order of queries") {
   CHECK(more(near, "map_loss") <= limits.more[0]);
 }
 
+TEST_CASE("det finds a detection whose place among close scores is another") {
+  Answers want = detections(0, 1), got = want;
+  for (uint64_t id = 1; id <= 2; ++id)
+    for (size_t q = 0; q < kQueries; ++q) {
+      const size_t at = kLabels * q + q % kLabels;
+      want.at(id).tensors[0].values[at] = 3 + 1e-5F * static_cast<float>(q);
+      got.at(id).tensors[0].values[at] = 3 - 1e-5F * static_cast<float>(q);
+    }
+  CHECK(metric("det").compare(got, want, false).rms < 1e-3);
+}
+
 TEST_CASE("det has the precision that COCO would have") {
   const Answers want = detections(0, 1);
   // Boxes of 0.8 of the width overlap by 0.8: right at 0.50 to 0.80, seven of ten thresholds.
