@@ -109,7 +109,7 @@ class Planner {
                        scenario.info.domain,
                        {},
                        weights_bytes(*model, catalog_, scenario.limits)};
-      for (const auto& phase : model->phases())
+      for (const auto& phase : model->engine()->phases())
         for (const auto& [op, calls] : op_use(*model, catalog_, phase, scenario.limits))
           if (!contains(out.ops, op)) out.ops.push_back(op);
       plan_.models.push_back(std::move(out));

@@ -157,14 +157,14 @@ class RecordingRun {
   }
 
   void drive(RankGroup& runner, const Workload& workload, const std::deque<Spool>& spools) {
-    auto requests = make_requests(workload, scenario_.vocab_size, scenario_.tensors, scenario_.seed,
-                                  workload.kind == Workload::Kind::latency ? workload.warmup : 0);
+    auto requests =
+        make_requests(workload, scenario_.engine->form(), scenario_.seed, workload.warmup);
     if (options_.requests > 0 && static_cast<int64_t>(requests.size()) > options_.requests)
       requests.resize(static_cast<size_t>(options_.requests));
     workloads_.push_back({workload.name, static_cast<int64_t>(requests.size())});
     Round round;
     RoundOptions round_options;
-    round_options.vocab_size = scenario_.vocab_size;
+    round_options.vocab_size = scenario_.engine->form().vocabulary;
     round_options.progress = [&](const std::string& text) { say(workload.name + ", " + text); };
     std::vector<int> files;
     for (const auto& spool : spools) files.push_back(spool.fd());

@@ -355,7 +355,7 @@ class Server {
     }
     set_stage(*board_, "");
     exchange_->begin();
-    model_->drive(*session_);
+    session_->drive();
     device_->synchronize_all();  // all streams: no work may go on during the other side's turn
     exchange_->end();
     return message.run;

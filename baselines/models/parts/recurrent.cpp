@@ -24,9 +24,4 @@ DecoderStep begin_recurrent_batch(Net& n, const std::string& phase) {
   return s;
 }
 
-int64_t recurrent_axis_limit(const std::string& phase, const std::string& axis,
-                             const Limits& limits) {
-  return axis == "N" ? limits.max_batch : decoder_axis_limit(phase, axis, limits);
-}
-
 }  // namespace fk::parts

@@ -11,8 +11,5 @@ namespace fk::parts {
 void begin_states(Net& n, const DecoderStep& step);
 // The inputs of a batch of tokens for a model without pages, its states among them.
 DecoderStep begin_recurrent_batch(Net& n, const std::string& phase);
-// As decoder_axis_limit(), with N: slots of states.
-int64_t recurrent_axis_limit(const std::string& phase, const std::string& axis,
-                             const Limits& limits);
 
 }  // namespace fk::parts

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collects inputs in lists. run() copies them into the program's inputs, as far as the phase has
 // them.
-#include "core/engines/step_inputs.hpp"
+#include "core/engines/speculate/step_inputs.hpp"
 
 #include <algorithm>
 
 #include "core/base/error.hpp"
-#include "core/engines/generate.hpp"
+#include "core/engines/generate/generate.hpp"
 
 namespace fk {
 

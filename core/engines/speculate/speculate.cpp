@@ -4,16 +4,16 @@
 // computes all trees in one step. The longest path that the target would have written is taken, and
 // its keys and values move to their final places. The target's choice at a node depends on the
 // answer's token index alone. So the answer equals the target's own, sampled or greedy.
-#include "core/engines/speculate.hpp"
+#include "core/engines/speculate/speculate.hpp"
 
 #include <algorithm>
 #include <cstdio>
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
-#include "core/engines/draft_tree.hpp"
 #include "core/engines/scheduler.hpp"
-#include "core/engines/step_inputs.hpp"
+#include "core/engines/speculate/draft_tree.hpp"
+#include "core/engines/speculate/step_inputs.hpp"
 
 namespace fk {
 
@@ -354,14 +354,6 @@ class Speculator {
 SpeculateStats speculate(const SpeculatePhases& phases, Exchange& exchange,
                          const SpeculateSetup& setup) {
   return Speculator(phases, exchange, setup).run();
-}
-
-void speculate(Session& session, const SpeculateOptions& options) {
-  SpeculateSetup setup{options, generate_setup(session, options.eos)};
-  setup.generate.pages = session.phase("prefill").limit("P");
-  speculate({session.phase("prefill"), session.phase("verify"), session.phase("accept"),
-             session.phase("extend"), session.phase("draft")},
-            session.exchange(), setup);
 }
 
 }  // namespace fk

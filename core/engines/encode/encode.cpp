@@ -2,7 +2,7 @@
 // Encodes texts in batches. Batches are ragged: tokens of all texts follow each other without
 // padding. Requests are added in order of arrival until the token budget (the limit of axis T) is
 // used or the batch is full.
-#include "core/engines/encode.hpp"
+#include "core/engines/encode/encode.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -139,14 +139,6 @@ class Encoder {
 
 void encode(Program& program, Exchange& exchange, const EncodeSetup& setup) {
   Encoder(program, exchange, setup).run();
-}
-
-void encode(Session& session, const EncodeOptions& options) {
-  EncodeSetup setup;
-  setup.options = options;
-  setup.max_context = session.max_context();
-  setup.vocab_size = session.model().vocab_size();
-  encode(session.phase("encode"), session.exchange(), setup);
 }
 
 }  // namespace fk

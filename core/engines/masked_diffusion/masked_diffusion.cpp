@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills the answers of requests with tokens, in any order (core/exec/model.hpp). A step computes
+// Fills the answers of requests with tokens, in any order (engine.hpp). A step computes
 // the first requests that fit, whole, in order of arrival. The device keeps nothing of a request
 // between steps, so other requests simply wait.
-#include "core/engines/masked_diffusion.hpp"
+#include "core/engines/masked_diffusion/masked_diffusion.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "core/base/error.hpp"
-#include "core/engines/generate.hpp"
+#include "core/engines/generate/generate.hpp"
 #include "core/engines/scheduler.hpp"
 
 namespace fk {
@@ -315,14 +315,6 @@ class Denoiser {
 
 void diffuse(Program& program, Exchange& exchange, const MaskedDiffusionSetup& setup) {
   Denoiser(program, exchange, setup).run();
-}
-
-void diffuse(Session& session, const MaskedDiffusionOptions& options) {
-  MaskedDiffusionSetup setup;
-  setup.options = options;
-  setup.max_context = session.max_context();
-  setup.vocab_size = session.model().vocab_size();
-  diffuse(session.phase("denoise"), session.exchange(), setup);
 }
 
 }  // namespace fk

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nodes are stored level by level, so parents come before their children (draft_tree.hpp).
-#include "core/engines/draft_tree.hpp"
+#include "core/engines/speculate/draft_tree.hpp"
 
 #include <algorithm>
 #include <cmath>

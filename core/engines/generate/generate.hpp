@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generate engine for any two programs, so that tests can use their own; generate() in
-// core/exec/model.hpp runs it for a session.
+// The generate engine for any two programs, so that tests can use their own (engine.hpp).
 #pragma once
 #include <vector>
 
-#include "core/exec/model.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {
@@ -12,16 +10,18 @@ namespace fk {
 struct GenerateSetup {
   int64_t max_batch = 1, max_context = 0, page_size = 1, pages = 0, vocab_size = 0;
   std::vector<int64_t> eos;
-  Program* encoder = nullptr;                      // GenerateOptions::encoder
-  std::vector<Model::RequestTensor> tensors = {};  // its inputs
-  int64_t encoder_length = 0;                      // GenerateOptions::encoder_length
+  Program* encoder = nullptr;               // GenerateOptions::encoder
+  std::vector<RequestTensor> tensors = {};  // its inputs
+  int64_t encoder_length = 0;               // GenerateOptions::encoder_length
+  int64_t placeholder = -1;                 // GenerateOptions::placeholder
 };
 
 // Serves the exchange until no request will come. Passes on exceptions of a program.
 void generate(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup);
 
 // Setup for a session with these end tokens, without an encoder.
-GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos);
+GenerateSetup generate_setup(Session& session, const RequestForm& form,
+                             const std::vector<int64_t>& eos);
 
 struct Sequence;  // core/engines/scheduler.hpp
 // Takes the sampled token, or the forced one, as token `index` of a sequence, and reports it. True

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The speculate engine for any programs, so that tests can use their own; speculate() in
-// core/exec/model.hpp runs it for a session.
+// The speculate engine for any programs, so that tests can use their own (engine.hpp).
 #pragma once
-#include "core/engines/generate.hpp"
+#include "core/engines/generate/generate.hpp"
+#include "core/engines/speculate/engine.hpp"
 
 namespace fk {
 
@@ -11,7 +11,7 @@ struct SpeculateSetup {
   GenerateSetup generate;
 };
 
-// The phases that core/exec/model.hpp describes.
+// The phases that engine.hpp describes.
 struct SpeculatePhases {
   Program &prefill, &verify, &accept, &extend, &draft;
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The masked diffusion engine for any program, so that tests can use their own; diffuse() in
-// core/exec/model.hpp runs it for a session.
+// The masked diffusion engine for any program, so that tests can use their own (engine.hpp).
 #pragma once
-#include "core/exec/model.hpp"
+#include "core/engines/masked_diffusion/engine.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {

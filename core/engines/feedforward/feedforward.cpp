@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes requests of models without tokens, in order of arrival and in batches.
-#include "core/engines/feedforward.hpp"
+#include "core/engines/feedforward/feedforward.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -15,11 +15,10 @@ namespace {
 
 class Pass {
  public:
-  Pass(Program& program, Exchange& exchange, std::vector<Model::RequestTensor> tensors,
-       const FeedforwardOptions& options)
+  Pass(Program& program, Exchange& exchange, const FeedforwardOptions& options)
       : program_(program),
         exchange_(exchange),
-        tensors_(program, std::move(tensors)),
+        tensors_(program, options.inputs),
         options_(options),
         batch_(program.axis("B")) {
     if (batch_ < 0) fail("pass", "the phase has no axis `B`");
@@ -78,14 +77,8 @@ class Pass {
 
 }  // namespace
 
-void pass(Program& program, Exchange& exchange, std::vector<Model::RequestTensor> tensors,
-          const FeedforwardOptions& options) {
-  Pass(program, exchange, std::move(tensors), options).run();
-}
-
-void pass(Session& session, const FeedforwardOptions& options) {
-  pass(session.phase(options.phase), session.exchange(), session.model().request_tensors(),
-       options);
+void pass(Program& program, Exchange& exchange, const FeedforwardOptions& options) {
+  Pass(program, exchange, options).run();
 }
 
 }  // namespace fk

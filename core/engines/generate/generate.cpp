@@ -2,14 +2,14 @@
 // Generates tokens by continuous batching. It turns the scheduler's steps (scheduler.hpp) into
 // inputs of a program, and its outputs into tokens. All buffers are made once. A step allocates
 // only for a new request or for logits.
-#include "core/engines/generate.hpp"
+#include "core/engines/generate/generate.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <optional>
 
 #include "core/base/error.hpp"
-#include "core/engines/request_tensors.hpp"
+#include "core/engines/generate/encoder_phase.hpp"
 #include "core/engines/scheduler.hpp"
 #include "core/tensor/random.hpp"
 
@@ -59,8 +59,12 @@ namespace {
 class PhaseInputs {
  public:
   PhaseInputs(Program& program, const GenerateSetup& setup)
-      : program_(program), page_size_(setup.page_size), source_(setup.encoder_length) {
-    for (const char* name : {"T", "B", "Q", "W"}) axes_.push_back(program.axis(name));
+      : program_(program),
+        page_size_(setup.page_size),
+        source_(setup.encoder_length),
+        placeholder_(setup.placeholder),
+        sources_(setup) {
+    for (const char* name : {"T", "B", "Q", "W", "M"}) axes_.push_back(program.axis(name));
     const int64_t batch = setup.max_batch;
     const int64_t tokens = axes_[0] >= 0 ? program.limit("T") : batch;
     const int64_t width =
@@ -75,6 +79,8 @@ class PhaseInputs {
     state_slots_ = at<int32_t>("state_slots", batch);
     has_state_ = at<int32_t>("has_initial_state", batch);
     source_lens_ = at<int32_t>("source_lens", batch);
+    source_rows_ = static_cast<int32_t*>(program.input("source_rows"));
+    source_tokens_ = static_cast<int32_t*>(program.input("source_tokens"));
     temperature_ = at<float>("temperature");
     top_k_ = at<int32_t>("top_k");
     top_p_ = at<float>("top_p");
@@ -90,6 +96,7 @@ class PhaseInputs {
   // Writes all inputs and binds the axes. Returns the number of logits rows.
   int64_t write(const std::vector<Work>& work) {
     int64_t width = 1, token = 0, row = 0;
+    placed_ = 0;
     for (const Work& w : work) width = std::max(width, pages(w));
     // Powers of two, so that few widths are captured.
     int64_t wide = 1;
@@ -102,7 +109,8 @@ class PhaseInputs {
       lengths_[b] = static_cast<int32_t>(w.first + w.count);
       state_slots_[b] = s.slot;
       has_state_[b] = w.first > 0;
-      source_lens_[b] = static_cast<int32_t>(source_);
+      source_lens_[b] = static_cast<int32_t>(sources_.left_by(s.request));
+      if (source_rows_ && source_tokens_) write_sources(w, token);
       int32_t* table = tables_ + static_cast<int64_t>(b) * width;
       std::fill(std::copy_n(s.pages.begin(), pages(w), table), table + width, 0);
       for (int64_t p = w.first; p < w.first + w.count; ++p, ++token) {
@@ -117,7 +125,7 @@ class PhaseInputs {
     // Only a step with one token and one row for each request may be padded.
     const int64_t batch = token == count && row == count ? padded(count, width) : count;
     const int64_t more = batch - count;
-    const int64_t values[] = {token + more, batch, row + more, width};  // T, B, Q, W
+    const int64_t values[] = {token + more, batch, row + more, width, placed_};  // T, B, Q, W, M
     for (size_t i = 0; i < axes_.size(); ++i)
       if (axes_[i] >= 0) program_.bind(axes_[i], values[i]);
     return row;
@@ -155,6 +163,20 @@ class PhaseInputs {
     return batch;
   }
 
+  // Rows of the encoder's state for the placeholders among the tokens of `w`, which begin at
+  // `token` of the step. Tokens behind a request's last row are no placeholders.
+  void write_sources(const Work& w, int64_t token) {
+    const Sequence& s = *w.sequence;
+    const int64_t rows = sources_.left_by(s.request);
+    const auto begin = s.tokens.begin();
+    int64_t row = std::count(begin, begin + std::min(w.first, s.prompt), placeholder_);
+    for (int64_t p = w.first; p < std::min(w.first + w.count, s.prompt) && row < rows; ++p) {
+      if (s.tokens[static_cast<size_t>(p)] != placeholder_) continue;
+      source_rows_[placed_] = static_cast<int32_t>(s.slot * source_ + row++);
+      source_tokens_[placed_++] = static_cast<int32_t>(token + p - w.first);
+    }
+  }
+
   int64_t pages(const Work& w) const { return (w.first + w.count + page_size_ - 1) / page_size_; }
 
   void write_row(int64_t row, int64_t token, const Work& w, bool last) {
@@ -170,61 +192,15 @@ class PhaseInputs {
   }
 
   Program& program_;
-  int64_t page_size_, source_, width_max_ = 1, batch_max_ = 1;
+  int64_t page_size_, source_, placeholder_, placed_ = 0, width_max_ = 1, batch_max_ = 1;
+  Sources sources_;
   bool pads_ = false;      // a request's state is in pages only
-  std::vector<int> axes_;  // T tokens, B requests, Q rows of logits, W pages of a request
+  std::vector<int> axes_;  // T tokens, B requests, Q rows of logits, W pages of a request, M
   int64_t *ids_, *positions_, *slots_;
   int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *source_lens_, *rows_, *top_k_;
+  int32_t *source_rows_, *source_tokens_;  // null: the phase has no placeholders
   float *temperature_, *top_p_, *uniform_;
   std::deque<std::vector<int64_t>> unread_;
-};
-
-// The encoder, a phase that fills a request's states once, before the prefill of its prompt.
-class EncoderPhase {
- public:
-  EncoderPhase(Program& program, const GenerateSetup& setup)
-      : program_(program),
-        tensors_(program, setup.tensors),
-        batch_(program.axis("B")),
-        length_(setup.encoder_length) {
-    slots_ = static_cast<int32_t*>(program.input("state_slots"));
-    positions_ = static_cast<int64_t*>(program.input("positions"));
-    starts_ = static_cast<int32_t*>(program.input("cu_seqlens"));
-    if (batch_ < 0 || slots_ == nullptr)
-      fail("generate", "the encoder has no axis `B` with an input `state_slots`");
-  }
-
-  std::string refusal(const Request& request) const { return tensors_.refusal(request); }
-
-  // Runs it for the step's requests that are not encoded yet.
-  void run(const std::vector<Work>& work) {
-    int64_t count = 0;
-    for (const Work& w : work) {
-      if (w.sequence->encoded) continue;
-      w.sequence->encoded = true;
-      tensors_.write(count, w.sequence->request);
-      slots_[count] = w.sequence->slot;
-      if (++count == program_.limit("B")) flush(count);
-    }
-    flush(count);
-  }
-
- private:
-  void flush(int64_t& count) {
-    if (count == 0) return;
-    for (int64_t i = 0; positions_ && i < count * length_; ++i) positions_[i] = i % length_;
-    for (int64_t b = 0; starts_ && b <= count; ++b) starts_[b] = static_cast<int32_t>(b * length_);
-    program_.bind(batch_, count);
-    program_.run();
-    count = 0;
-  }
-
-  Program& program_;
-  RequestTensors tensors_;
-  int batch_;
-  int64_t length_;
-  int32_t *slots_ = nullptr, *starts_ = nullptr;
-  int64_t* positions_ = nullptr;
 };
 
 // Serves requests step by step. If decode can run ahead, a step of the same requests is enqueued
@@ -408,25 +384,18 @@ void generate(Program& prefill, Program& decode, Exchange& exchange, const Gener
   Generator(prefill, decode, exchange, setup).run();
 }
 
-GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos) {
+GenerateSetup generate_setup(Session& session, const RequestForm& form,
+                             const std::vector<int64_t>& eos) {
   const Limits& limits = session.limits();
-  const Model& model = session.model();
   GenerateSetup setup;
   setup.max_batch = limits.max_batch;
-  setup.max_context = session.max_context();
+  setup.max_context = form.context(limits);
   setup.page_size = limits.page_size;
   setup.pages = session.pages();
-  setup.vocab_size = model.vocab_size();
+  setup.vocab_size = form.vocabulary;
   setup.eos = eos;
-  setup.tensors = model.request_tensors();
+  setup.tensors = form.tensors;
   return setup;
-}
-
-void generate(Session& session, const GenerateOptions& options) {
-  GenerateSetup setup = generate_setup(session, options.eos);
-  setup.encoder_length = options.encoder_length;
-  if (!options.encoder.empty()) setup.encoder = &session.phase(options.encoder);
-  generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
 }
 
 }  // namespace fk

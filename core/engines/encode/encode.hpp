@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encode engine for any program; encode() in core/exec/model.hpp runs it for a session.
+// The encode engine for any program, so that tests can use their own (engine.hpp).
 #pragma once
-#include "core/exec/model.hpp"
+#include "core/engines/encode/engine.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {
