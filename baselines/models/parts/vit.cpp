@@ -53,15 +53,13 @@ void begin_vit(Net& n, const VitSizes& vit) {
             {"eps", vit.eps}});
 }
 
-Value patch_rows(Net& n, const std::string& path, Value image, int64_t channels, int64_t patch) {
-  const Value y = n("conv2d", path,
-                    {{"out_channels", channels},
-                     {"kernel_size", Ints{patch, patch}},
-                     {"stride", Ints{patch, patch}},
-                     {"padding", Ints{0, 0}},
-                     {"dilation", Ints{1, 1}},
-                     {"x", image}},
-                    {"bias"});
+Value patch_rows(Net& n, const std::string& path, Value image, int64_t channels, int64_t patch,
+                 Value weight) {
+  Args args = {{"out_channels", channels},     {"kernel_size", Ints{patch, patch}},
+               {"stride", Ints{patch, patch}}, {"padding", Ints{0, 0}},
+               {"dilation", Ints{1, 1}},       {"x", image}};
+  if (weight) args.emplace_back("weight", weight);
+  const Value y = n("conv2d", path, args, {"bias"});
   const Dims shape = n.shape(y);
   return n.reshape(y, {shape[0], shape[1] * shape[2], channels});
 }

@@ -36,8 +36,10 @@ void read_patches(const Config& config, VitSizes& vit);
 // The arguments that all layers have in common.
 void begin_vit(Net& n, const VitSizes& vit);
 
-// [B, patches, channels] of an image: a convolution with a bias whose windows lie side by side.
-Value patch_rows(Net& n, const std::string& path, Value image, int64_t channels, int64_t patch);
+// [B, patches, channels] of an image: a convolution with a bias whose windows lie side by side. Its
+// weight may be given.
+Value patch_rows(Net& n, const std::string& path, Value image, int64_t channels, int64_t patch,
+                 Value weight = {});
 
 // [B, P + T, C]: the tokens `prefix` [P, C] before those of every image, x [B, T, C].
 Value with_prefix(Net& n, const std::string& path, Value prefix, Value x);

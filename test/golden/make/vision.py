@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 
 DINO = dict(hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8, num_register_tokens=4)
 SIGLIP = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4, num_patches=36, patch_size=4, hidden_act="gelu_pytorch_tanh")
+JEPA = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, patch_size=8, crop_size=24, frames_per_clip=4, mlp_ratio=2, pred_hidden_size=36, pred_num_attention_heads=2,
+            pred_num_hidden_layers=2, pred_num_mask_tokens=3)
 CASES = {
     "dinov3": ("DINOv3ViT", DINO | dict(use_gated_mlp=True, hidden_act="silu"), {}),
     # Sizes with a remainder, no registers, another MLP, and biases the other way round.
@@ -19,6 +21,9 @@ CASES = {
                                             key_bias=True, value_bias=False, mlp_bias=False), {}),
     "siglip2": ("Siglip2Vision", SIGLIP, dict(shapes=[(4, 5), (6, 3), (2, 2)], patches=20)),
     "siglip2_wide": ("Siglip2Vision", SIGLIP | dict(hidden_size=60, num_attention_heads=3, num_hidden_layers=3, num_patches=9, hidden_act="gelu"), dict(shapes=[(5, 5), (1, 7)], patches=25)),
+    "vjepa2": ("VJEPA2", JEPA, {}),
+    # Heads with channels that no axis turns, one kind of mask, images with a rest.
+    "vjepa2_wide": ("VJEPA2", JEPA | dict(hidden_size=66, num_hidden_layers=3, crop_size=19, patch_size=6, frames_per_clip=6, pred_hidden_size=28, pred_num_mask_tokens=1, mlp_ratio=3.5), {}),
 }
 
 
@@ -26,7 +31,7 @@ def fill(model, seed):
     g = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         noise = torch.randn(p.shape, generator=g)
-        if p.dim() > 1 and not any(part in name for part in ("token", "probe", "embedding.weight")):
+        if p.dim() > 1 and not any(part in name for part in ("token", "probe", "position_embedding")):
             value = noise * 1.5 / p[0].numel() ** 0.5
         elif p.dim() > 1:
             value = noise
@@ -51,12 +56,19 @@ def write(folder, name, kind, sizes, more):
         shapes = torch.tensor(more["shapes"])
         mask = torch.arange(more["patches"])[None] < shapes.prod(1, keepdim=True)
         seen = dict(pixel_values=torch.randn(len(shapes), more["patches"], 3 * config.patch_size ** 2, generator=g), spatial_shapes=shapes, pixel_attention_mask=mask.long())
+    elif kind == "VJEPA2":
+        seen = dict(pixel_values_videos=torch.randn(2, config.frames_per_clip, 3, config.crop_size, config.crop_size, generator=g))
     else:
         seen = dict(pixel_values=torch.randn(2, 3, config.image_size, config.image_size, generator=g))
     out = model(**seen, output_hidden_states=True)
     golden = {"in." + key: value if value.is_floating_point() else value.float() for key, value in seen.items()}
-    golden |= {f"mid.hidden.{i}": hidden for i, hidden in enumerate(out.hidden_states)}
-    golden |= {"out.last_hidden_state": out.last_hidden_state, "out.pooler_output": out.pooler_output}
+    if kind == "VJEPA2":
+        golden |= {f"mid.encoder_hidden.{i}": hidden for i, hidden in enumerate(out.hidden_states[:config.num_hidden_layers])}
+        golden["out.predictor_output.last_hidden_state"] = out.predictor_output.last_hidden_state
+    else:
+        golden |= {f"mid.hidden.{i}": hidden for i, hidden in enumerate(out.hidden_states)}
+        golden["out.pooler_output"] = out.pooler_output
+    golden["out.last_hidden_state"] = out.last_hidden_state
     folder = folder / name
     folder.mkdir(parents=True, exist_ok=True)
     copy.deepcopy(model).bfloat16().save_pretrained(folder)
