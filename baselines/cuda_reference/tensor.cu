@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add, scaled_add, gather_rows, scatter_rows, concat, prepend_rows, transpose: one thread per element.
+// add, scaled_add, gather_rows, scatter_rows, concat, prepend_rows, select_rows, transpose: one thread per element.
 #include "common.cuh"
 #include "fk/ops/add.h"
 #include "fk/ops/concat.h"
@@ -8,6 +8,7 @@
 #define FK_SCALED_ADD_EDITION 2
 #include "fk/ops/scaled_add.h"
 #include "fk/ops/scatter_rows.h"
+#include "fk/ops/select_rows.h"
 #include "fk/ops/transpose.h"
 
 namespace {
@@ -78,6 +79,18 @@ struct PrependRows : Plain<fk::prepend_rows> {
   }
 };
 FK_OP(prepend_rows, PrependRows);
+struct SelectRows : Plain<fk::select_rows> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const auto* rows = fk::data<int32_t>(a.rows);
+    const int64_t width = init.size, taken = a.rows->shape[0];
+    for_each(a.x->shape[0] * taken * width, ctx, [=] __device__(int64_t i) {
+      store(out, i, load(x, x.at(i / width / taken, rows[i / width % taken]) + i % width));
+    });
+  }
+};
+FK_OP(select_rows, SelectRows);
 struct Transpose : Plain<fk::transpose> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {

@@ -14,6 +14,7 @@ DINO = dict(hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_atten
 SIGLIP = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4, num_patches=36, patch_size=4, hidden_act="gelu_pytorch_tanh")
 JEPA = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, patch_size=8, crop_size=24, frames_per_clip=4, mlp_ratio=2, pred_hidden_size=36, pred_num_attention_heads=2,
             pred_num_hidden_layers=2, pred_num_mask_tokens=3)
+SWIN = dict(image_size=32, patch_size=4, embed_dim=24, depths=[2, 2], num_heads=[2, 3], window_size=4, mlp_ratio=2.0)
 CASES = {
     "dinov3": ("DINOv3ViT", DINO | dict(use_gated_mlp=True, hidden_act="silu"), {}),
     # Sizes with a remainder, no registers, another MLP, and biases the other way round.
@@ -24,6 +25,9 @@ CASES = {
     "vjepa2": ("VJEPA2", JEPA, {}),
     # Heads with channels that no axis turns, one kind of mask, images with a rest.
     "vjepa2_wide": ("VJEPA2", JEPA | dict(hidden_size=66, num_hidden_layers=3, crop_size=19, patch_size=6, frames_per_clip=6, pred_hidden_size=28, pred_num_mask_tokens=1, mlp_ratio=3.5), {}),
+    "swinv2": ("Swinv2", SWIN, {}),
+    # Three stages, windows of an odd size, distances of another window, no biases.
+    "swinv2_wide": ("Swinv2", SWIN | dict(image_size=72, patch_size=6, embed_dim=20, depths=[2, 1, 2], num_heads=[2, 4, 5], window_size=3, qkv_bias=False, pretrained_window_sizes=[6, 5, 3, 0]), {}),
 }
 
 
@@ -31,10 +35,12 @@ def fill(model, seed):
     g = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         noise = torch.randn(p.shape, generator=g)
-        if p.dim() > 1 and not any(part in name for part in ("token", "probe", "position_embedding")):
+        if p.dim() > 1 and not name.endswith("logit_scale") and not any(part in name for part in ("token", "probe", "position_embedding")):
             value = noise * 1.5 / p[0].numel() ** 0.5
-        elif p.dim() > 1:
+        elif p.dim() > 1 and not name.endswith("logit_scale"):
             value = noise
+        elif name.endswith("logit_scale"):
+            value = p + 0.2 * noise
         elif "norm" in name and name.endswith("weight") or "lambda" in name:
             value = 1 + 0.2 * noise
         else:
