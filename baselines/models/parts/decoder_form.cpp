@@ -113,9 +113,11 @@ class Reader {
   }
 
   void read_attention() {
-    const std::string qk = word(d_, "qk_norm", {"none", "head", "head_after", "full"});
+    const std::string qk =
+        word(d_, "qk_norm", {"none", "head", "head_after", "head_layer", "full"});
     f_.qk_norm = qk == "head"         ? DecoderForm::QkNorm::head
                  : qk == "head_after" ? DecoderForm::QkNorm::head_after
+                 : qk == "head_layer" ? DecoderForm::QkNorm::head_layer
                  : qk == "full"       ? DecoderForm::QkNorm::full
                                       : DecoderForm::QkNorm::none;
     const Config bias = part("bias");
@@ -324,6 +326,7 @@ class Reader {
     m.bare = moe.boolean("bare", false);
     m.transposed = moe.boolean("transposed", false);
     m.bias = moe.boolean("bias", false);
+    m.jitter = moe.number("jitter", 0);
     m.activation = word(moe, "activation", {"silu", "swiglu_oai"});
     f_.further_layers = moe.integer("further_layers", 0);
     read_shared(moe);
@@ -430,6 +433,8 @@ class Reader {
     f_.up_first = n.boolean("up_first", false);
     f_.transposed = n.boolean("transposed", false);
     f_.buffers = n.texts("buffers", {});
+    if (f_.qk_norm == DecoderForm::QkNorm::head_layer && f_.qkv.size() == 1 && rows != "groups")
+      n.fail_at("qkv_rows", "layer norms of heads take groups of rows, or three products");
     if (f_.qkv.size() != 1 && f_.qkv.size() != 3) n.fail_at("qkv", "it has one name or three");
     if (f_.learned_positions == f_.position.empty())
       n.fail("a model has a rope, or a table of positions with a name");

@@ -36,8 +36,8 @@ struct DecoderForm {
   bool first_layer_bare = false;   // without before_attention
 
   // Attention. `head`: an RMS norm over every head; `full`: over all heads at once.
-  // `head_after`: over every head, once it is rotated.
-  enum class QkNorm { none, head, head_after, full };
+  // `head_after`: over every head, once it is rotated. `head_layer`: a layer norm over every head.
+  enum class QkNorm { none, head, head_after, head_layer, full };
   QkNorm qk_norm = QkNorm::none;
   bool o_bias = false;
   bool sinks = false;  // a score for each head that takes part in the softmax without a value
@@ -82,9 +82,11 @@ struct DecoderForm {
     bool transposed = false;          // matrices of experts are [in, out]
     bool bias = false;                // of the router, and of both products
     std::string activation = "silu";  // silu, swiglu_oai
+    double jitter = 0;                // of the router, as in topk_softmax
     // True if the softmax of the router and its experts are all of it.
     bool is_simple() const {
-      return !sigmoid && correction.empty() && groups == 1 && scale == 1 && shared_width == 0;
+      return !sigmoid && jitter == 0 && correction.empty() && groups == 1 && scale == 1 &&
+             shared_width == 0;
     }
   };
   Mixture mixture;
@@ -125,6 +127,9 @@ struct DecoderForm {
 Net::Names names_of(const DecoderForm& form);
 // The names of a mixture's contracts below the path of its call.
 Net::Names names_of_mixture(const DecoderForm& form, const std::string& path);
+// Views of q, k and v in a fused tensor of this shape whose rows are groups: a key/value head and
+// its queries, or a shard's parts of q, v and k.
+std::vector<PartView> qkv_views(const DecoderForm& form, const WeightSpec& spec);
 // Makes a weight of a contract the tensors that checkpoints of this form have in its place.
 void adapt_weight(const DecoderForm& form, WeightSpec& spec);
 

@@ -81,30 +81,12 @@ double plus_one(double x) { return x + 1; }
 double softplus(double x) { return std::log1p(std::exp(x)); }
 double softplus_and_half(double x) { return softplus(x) + 0.5; }
 
-// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries, or
-// a shard's parts of q, v and k.
-std::vector<PartView> qkv_views(const DecoderForm& f, const WeightSpec& spec) {
-  const DecoderConfig& c = f.base;
-  const bool shards = f.qkv_rows == DecoderForm::QkvRows::quarters;
-  const int64_t queries = shards ? 1 : c.heads / c.kv_heads;
-  const int64_t groups = shards ? 4 : c.kv_heads;
-  const auto view = [&](int64_t start, int64_t length) {
-    PartView v{
-        {groups, queries + 2, c.kv_heads * c.head_dim / groups}, 1, start, length, {0, 1, 2}};
-    if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(3);
-    return v;
-  };
-  return {view(0, queries), view(shards ? 2 : queries, 1), view(shards ? 1 : queries + 1, 1)};
-}
-
 // A half of the rows of a fused tensor.
 PartView half_view(const WeightSpec& spec, int64_t half) {
   PartView v{{2, spec.shape[0] / 2}, 0, half, 1, {0, 1}};
   if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(2);
   return v;
 }
-
-}  // namespace
 
 // Matrices of experts as [in, out], their biases, and those in mxfp4. All experts are one tensor.
 void adapt_experts(const DecoderForm& f, WeightSpec& spec) {
@@ -128,6 +110,22 @@ void adapt_experts(const DecoderForm& f, WeightSpec& spec) {
   const auto columns = static_cast<double>(32 * spec.shape[2]);
   spec.low = 127 - std::lround(std::log2(2.9 * std::sqrt(columns)));
   spec.high = spec.low + 1;
+}
+
+}  // namespace
+
+std::vector<PartView> qkv_views(const DecoderForm& f, const WeightSpec& spec) {
+  const DecoderConfig& c = f.base;
+  const bool shards = f.qkv_rows == DecoderForm::QkvRows::quarters;
+  const int64_t queries = shards ? 1 : c.heads / c.kv_heads;
+  const int64_t groups = shards ? 4 : c.kv_heads;
+  const auto view = [&](int64_t start, int64_t length) {
+    PartView v{
+        {groups, queries + 2, c.kv_heads * c.head_dim / groups}, 1, start, length, {0, 1, 2}};
+    if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(3);
+    return v;
+  };
+  return {view(0, queries), view(shards ? 2 : queries, 1), view(shards ? 1 : queries + 1, 1)};
 }
 
 void adapt_weight(const DecoderForm& f, WeightSpec& spec) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "baselines/models/parts/decoder_weights.hpp"
 
+#include <algorithm>
+
 namespace fk::parts {
 
 WeightSpec rope_weight(const DecoderForm& f, size_t rope, int64_t positions) {
@@ -44,6 +46,27 @@ WeightSpec alibi_weight(const DecoderForm& f, const Parallel& p) {
     return slopes;
   };
   if (p.tp > 1) spec.cuts = {{0, {{p.rank * part, part, heads}}}};
+  return spec;
+}
+
+WeightSpec qkv_weight(const DecoderForm& f, const std::string& layer, size_t which, bool bias,
+                      const Limits& limits) {
+  const int64_t heads = which == 0 ? f.base.heads : f.base.kv_heads, width = f.base.head_dim;
+  const bool fused = f.qkv.size() == 1;
+  const std::string end = bias ? ".bias" : ".weight", whole = below(layer, f.qkv.front()) + end;
+  WeightSpec spec;
+  spec.name = fused ? whole + "." + "qkv"[which] : below(layer, f.qkv[which]) + end;
+  spec.dtype = limits.weights();
+  spec.shape = {heads * width};
+  if (bias) spec.stddev = 0.1;
+  if (!bias) spec.shape.push_back(f.base.hidden_size);
+  if (fused) {
+    spec.parts = {{whole}};
+    spec.views = {qkv_views(f, spec)[which]};
+  }
+  const Parallel& p = limits.parallel;
+  const int64_t local = std::max<int64_t>(1, heads / p.tp), first = p.rank * heads / p.tp;
+  if (p.tp > 1) spec.cuts = {{0, {{first * width, local * width, heads * width}}}};
   return spec;
 }
 

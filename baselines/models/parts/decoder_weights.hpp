@@ -14,6 +14,9 @@ WeightSpec query_scale_weight(const DecoderForm& form, int64_t positions);
 WeightSpec ones_weight(const DecoderForm& form, DType dtype);
 // The slopes of this rank's heads.
 WeightSpec alibi_weight(const DecoderForm& form, const Parallel& parallel);
+// The product that makes q, k or v (`which`: 0, 1, 2), or its bias: rows of this rank's heads.
+WeightSpec qkv_weight(const DecoderForm& form, const std::string& layer, size_t which, bool bias,
+                      const Limits& limits);
 // The product at `path` that gates attention: rows of this rank's heads.
 WeightSpec output_gate_weight(const DecoderForm& form, const std::string& path,
                               const Limits& limits);

@@ -236,10 +236,30 @@ class Recording {
             part(2, c_.kv_heads, "")};
   }
 
+  // With a layer norm over every head of q, and of k, whose rows must be dense.
+  Heads project_and_norm(const std::string& layer, Value x) {
+    const auto part = [&](size_t which, const std::string& norm_name) {
+      const auto weight = [&](bool bias) {
+        return n_.weight(qkv_weight(f_, layer, which, bias, n_.limits()));
+      };
+      const std::string name{"qkv"[which]};
+      Value y = n_("linear", below(layer, parent_of(f_.o)) + "." + name + "_proj",
+                   {{"x", x},
+                    {"weight", weight(false)},
+                    {"bias", c_.attention_bias ? weight(true) : Value{}}});
+      const Expr heads = n_.shape(y)[1].value() / c_.head_dim;
+      if (!norm_name.empty())
+        y = norm(below(layer, norm_name), n_.reshape(y, {step_.tokens * heads, c_.head_dim}));
+      return n_.reshape(y, {step_.tokens, heads, c_.head_dim});
+    };
+    return {part(0, f_.q_norm), part(1, f_.k_norm), part(2, "")};
+  }
+
   Value attention_in_parts(const std::string& at, int64_t layer, Value x) {
-    const Heads h = f_.qk_norm == DecoderForm::QkNorm::full
-                        ? project_apart(layer_path(c_, layer), x)
-                        : project(at, x);
+    const Heads h =
+        f_.qk_norm == DecoderForm::QkNorm::full         ? project_apart(layer_path(c_, layer), x)
+        : f_.qk_norm == DecoderForm::QkNorm::head_layer ? project_and_norm(layer_path(c_, layer), x)
+                                                        : project(at, x);
     const Value q = h.q, k = h.k, v = h.v;
     const auto norm_heads = [&](DecoderForm::QkNorm when) {
       if (f_.qk_norm != when) return;
@@ -386,7 +406,7 @@ class Recording {
                {"num_experts", m.experts},
                {"top_k", m.top_k},
                {"renormalize", m.renormalize}});
-    if (f_.mxfp4) return mixture_in_mxfp4(at, layer, x);
+    if (f_.mxfp4 || m.jitter > 0) return mixture_in_parts(at, layer, x);
     if (m.is_simple()) {
       std::vector<std::string> with;
       if (m.bias) with = {"gate_bias", "expert_biases"};
@@ -410,19 +430,23 @@ class Recording {
     return add(at, routed, m.shared_gate.empty() ? shared(at, layer, x) : gated_shared(at, x));
   }
 
-  // moe_block with experts in mxfp4, whose weights have another form.
-  Value mixture_in_mxfp4(const std::string& at, int64_t layer, Value x) {
+  // moe_block in parts: a router with a jitter, or experts in mxfp4, whose weights have another
+  // form.
+  Value mixture_in_parts(const std::string& at, int64_t layer, Value x) {
     const DecoderForm::Mixture& m = f_.mixture;
     const std::string gate = below(layer_path(c_, layer), m.gate);
     const std::vector<std::string> with(m.bias ? 1 : 0, "bias"),
         biases(m.bias ? 1 : 0, "expert_biases");
     const Value logits =
         n_("linear", gate, {{"x", x}, {"out_features", m.experts}, {"out", "f32"}}, with);
-    const Outputs chosen = n_("topk_softmax", below(at, "topk"), {{"logits", logits}});
-    return n_(
-        "fused_moe_mxfp4", below(layer_path(c_, layer), parent_of(m.down)),
-        {{"x", x}, {"topk_weights", chosen["topk_weights"]}, {"topk_ids", chosen["topk_ids"]}},
-        biases);
+    const Outputs chosen =
+        n_("topk_softmax", below(at, "topk"), {{"jitter", m.jitter}, {"logits", logits}});
+    Args args{{"x", x}, {"topk_weights", chosen["topk_weights"]}, {"topk_ids", chosen["topk_ids"]}};
+    if (f_.mxfp4)
+      return n_("fused_moe_mxfp4", below(layer_path(c_, layer), parent_of(m.down)), args, biases);
+    args.emplace_back("w13", n_.find("moe_block", at, "w13"));
+    args.emplace_back("w2", n_.find("moe_block", at, "w2"));
+    return n_("fused_moe", below(at, "experts"), args);
   }
 
   // A shared expert behind a gate is a mixture of one expert, whose weight is the gate's sigmoid.

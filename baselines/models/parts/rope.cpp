@@ -57,6 +57,11 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
   const double scale =
       factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(rope.original_max_position));
   rope.table_scale = scaling.number("attention_factor", scale);
+  if (scaling.has("short_mscale")) {
+    rope.table_scale = scaling.number("short_mscale");
+    if (scaling.number("long_mscale") != rope.table_scale)
+      scaling.fail_at("long_mscale", "only the value of `short_mscale` is supported");
+  }
   rope.short_factors = scaling.numbers("short_factor");
   rope.long_factors = scaling.numbers("long_factor");
   for (const auto* list : {&rope.short_factors, &rope.long_factors})

@@ -17,6 +17,8 @@ std::string table_refusal(const DecoderForm& form, const Parallel& parallel) {
     return "matrices in blocks of fp8 cannot be divided between ranks";
   if (parallel.ranks() > 1 && (form.mixture.bias || form.mxfp4))
     return "experts with biases or in mxfp4 cannot be divided between ranks";
+  if (parallel.ep > 1 && form.mixture.jitter > 0)
+    return "experts behind a router with a jitter cannot be divided between ranks";
   return decoder_refusal(form.base, form.mixture.experts, parallel);
 }
 

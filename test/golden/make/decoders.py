@@ -119,6 +119,11 @@ CASES = {
     "mpt": ("Mpt", dict(vocab_size=97, d_model=48, n_layers=3, n_heads=6, max_seq_len=64, attn_config=dict(softmax_scale=0.5), bos_token_id=1, eos_token_id=2)),
     "falcon_alibi": ("Falcon", lm(num_key_value_heads=..., intermediate_size=..., alibi=True, multi_query=False, parallel_attn=False, bias=True)),
     "apertus": ("Apertus", lm(head_dim=12, dtype="float32", rope_parameters=LLAMA3)),
+    "phimoe": ("Phimoe", lm(num_hidden_layers=2, hidden_size=48, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, router_jitter_noise=0.2, attention_bias=True, lm_head_bias=True, sliding_window=20,
+                            max_position_embeddings=512, rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=128, short_mscale=1.2, long_mscale=1.2,
+                                                                              short_factor=[1.0, 1.25, 1.5, 2.0, 2.5, 3.0], long_factor=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))),
+    "persimmon": ("Persimmon", lm(hidden_size=48, num_key_value_heads=...)),
+    "phi_norms": ("Phi", lm(hidden_size=48, qk_layernorm=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     "bitnet": ("BitNet", lm()),
     "llama_bias": ("Llama", lm(head_dim=12, attention_bias=True, mlp_bias=True, rope_parameters=LINEAR)),
 }
