@@ -73,6 +73,7 @@ run(["build", "mine"], 0)
 for words in (["check", "mine", "--quick"], ["bench", "mine", "--size", "smoke", "--case", "smoke0", "--seconds", "0", "--no-store"]):
     run(words, 0, "a word")
     assert "a word" in run([*words, "--json"], 0), words
+run(["run", "smoke", "--device", "cpu", "--candidate", "mine"], 0, "Printed by mine", "  | a word", absent=["Printed by baseline"])
 file.write_text(sound)
 
 # A folder and its plugin with different names; a failed build beside an older plugin.

@@ -91,7 +91,8 @@ assert "\033[1m" in on_terminal(["show", "verdict"], 200) and "\033[" not in on_
 # Reports fit, and lose no text. Without a terminal no line is broken.
 quick = ["--size", "smoke", "--seconds", "0", "--device", "cpu"]
 for words in (["show", "verdict"], ["list", "ops"], ["list", "models"], ["list", "plugins"], ["check", "cpu", "--op", "add", "--quick"],
-              ["bench", "add", *quick], ["bench", "cpu", "--op", "add", "--no-store", *quick], ["run", "smoke", "--device", "cpu"]):
+              ["bench", "add", *quick], ["bench", "cpu", "--op", "add", "--no-store", *quick], ["run", "smoke", "--device", "cpu"], ["compare", "cpu", "reference", "--op", "add", *quick], ["advise", "smoke"],
+              ["bench", "cpu", "reference", "--op", "add", *quick], ["receipts"]):
     whole = run(words, 0)
     for columns in (80, 60):
         text = on_terminal(words, columns, NO_COLOR="1")

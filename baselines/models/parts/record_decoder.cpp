@@ -94,8 +94,8 @@ class Recording {
                {"head_dim", c_.head_dim},
                {"intermediate_size", c_.intermediate_size},
                {"scale", f_.attention_scale},
-               {"max_tokens_per_rank", decoder_axis_limit(step_.decode ? "decode" : "prefill",
-                                                          step_.decode ? "B" : "T", n_.limits()) /
+               {"max_tokens_per_rank", generate_axis_limit(step_.decode ? "decode" : "prefill",
+                                                           step_.decode ? "B" : "T", n_.limits()) /
                                            n_.parallel().ep},
                {"block_n", f_.fp8.rows},
                {"block_k", f_.fp8.columns},
