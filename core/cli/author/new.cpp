@@ -131,7 +131,7 @@ std::function<int()> add_new(const Options& app) {
   const Option name =
       app.add_option("--name", a->name, "of the plugin and its folder (default: my_OP)");
   app.add_option("--lang", a->language,
-                 "c, cpp (the default), cu, or a folder of plugin_api/adapters: triton");
+                 "c, cpp (the default), cu, or a folder of plugin_api/adapters: rust, triton ...");
   app.add_flag("--task", a->task,
                "write TASK.md, one page with all that an agent needs, and a correct, slow source");
   return [a, name] {

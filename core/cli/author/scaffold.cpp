@@ -24,7 +24,7 @@ std::string camel(const std::string& op) {
 
 // A template's text with the plugin's name, without the line about this project's licence.
 std::string renamed(std::string text, const std::string& plugin) {
-  for (const std::string line : {"FK_PLUGIN(\"", "PLUGIN = (\""}) {
+  for (const std::string line : {"FK_PLUGIN(\"", "PLUGIN = (\"", "fk::plugin!(\""}) {
     const auto at = text.find(line);
     if (at == std::string::npos) continue;
     const auto begin = at + line.size(), end = text.find('"', begin);
