@@ -22,10 +22,10 @@ def built(text, expected, op="rms_norm", code=1, **more):
 
 # The compiler's errors, and those of the marks.
 for old, new, expected in (
-        ("self.init.eps", "self.init.epps", f"rms_norm.rs:{line_of(GOOD, 'self.init.eps')}:54: error: no field `epps` on type `&fk::rms_norm::Init`"),
+        ("self.init.eps", "self.init.epps", f"rms_norm.rs:{line_of(GOOD, 'self.init.eps')}:63: error: no field `epps` on type `&'a Init` [E0609]"),
         ("args.residual", "args.residul", "error: no field `residul`"),
         ("store(args.out, at, row);", "store(args.x, at, row);", f"rms_norm.rs:{line_of(GOOD, 'store(args.out')}:19: error: mismatched types [E0308]"),
-        ("use fk::rms_norm::", "use fk::rms_nrm::", "rms_norm.rs:5:9: error: unresolved import `fk::rms_nrm` [E0432]"),
+        ("use fk::rms_norm::", "use fk::rms_nrm::", "rms_norm.rs:4:9: error: unresolved import `fk::rms_nrm` [E0432]"),
         ("fk::op!(rms_norm, RmsNorm);", "fk::op!(linear, RmsNorm);", f"rms_norm.rs:{line_of(GOOD, 'fk::op!')}: error: fk::op! names the op `linear`, but the file has the "
          "name of `rms_norm`"),
         ("RmsNorm);", "RmsNorm, plann);", "error: fk::op! does not know `plann`; did you mean `plan`?"),
@@ -38,7 +38,7 @@ attention = (source / "plugin_api/adapters/rust/template/paged_attention.rs").re
 built(attention.replace(", edition = 2", ""), "error: op `paged_attention` has 2 editions: say which one the kernel knows, as in fk::op!(paged_attention, "
       "PagedAttention, edition = 2)", "paged_attention")
 built(attention.replace("edition = 2", "edition = 3"), "op `paged_attention` has no edition 3; its newest is 2", "paged_attention")
-built(GOOD.replace('fk::plugin!("template_rms_norm", "0.1.0");', ""), "undefined reference")
+built(GOOD.replace('fk::plugin!("template_rms_norm", "0.1.0");', ""), "ops, but no FK_PLUGIN(name, version)", code=2)
 built(GOOD, "its name is that of no op (did you mean `rms_norm`?", "rms_nrm", code=2)
 built(GOOD, "`no_rustc` cannot be started (the language needs it: on the PATH, or named by RUSTC)", code=3, RUSTC="no_rustc")
 # A source reads nothing beyond its folder.
