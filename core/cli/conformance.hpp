@@ -39,7 +39,7 @@ void fields(Visitor& v, ConformanceReport& r) {
   v("build", r.build, "the hash of its sources; empty: the build did not name one");
   v("abi", r.abi, "the ABI's major and minor");
   v("compiler", r.compiler, "the compiler");
-  v("ops", r.ops, "its ops");
+  v("ops", r.ops, "its checked ops");
   v("host", r.host, "the version of fk-host");
   v("made", r.made, "the time of the report in UTC");
   v("verdict", r.verdict, "PASS, or FAIL or UNJUDGED with the reason");
