@@ -9,7 +9,8 @@
 //                  compiled with this folder's headers. A library OUT.a beside it is linked with
 //                  it. For cpu, --march has the processor of candidate.yaml, if it names one
 //   new.py         --header H --name NAME --out FILE: a source that compiles and refuses all cases
-//   template/      OP.EXTENSION: plain and correct sources
+//   template/      OP.EXTENSION: plain and correct sources; values: untested in language.yaml if
+//                  no test has computed their values
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -23,7 +24,7 @@ namespace fk {
 struct Language {
   std::string name, extension, marker;
   std::filesystem::path dir;
-  bool cuda = true;
+  bool cuda = true, tested = true;
   std::string compiler, installation;  // empty: the scripts need Python alone
 };
 

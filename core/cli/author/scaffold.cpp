@@ -231,7 +231,7 @@ Scaffold scaffold(const Contract& contract, const std::string& plugin, const Lan
   std::string said;
   const int status = run_script(
       language, "new.py", {"--header", header.string(), "--name", plugin, "--out", made.string()},
-      {{dir, language.dir}, dir, {}}, &said);
+      {{dir, language.dir.parent_path()}, dir, {}}, &said);
   if (status != 0) fail("new", excerpt(trim(said), 300));
   const std::string text = read_file(made);
   for (const fs::path& file : {header, made}) fs::remove(file);
