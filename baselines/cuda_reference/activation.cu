@@ -23,7 +23,7 @@ struct SiluAndMul : Plain<fk::silu_and_mul> {
   }
 };
 // Activations by number: those of the two contracts are different lists.
-enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh };
+enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid };
 __device__ double apply(Of f, double x, double alpha) {
   switch (f) {
     case Of::relu: return x > 0 ? x : 0;
@@ -33,6 +33,7 @@ __device__ double apply(Of f, double x, double alpha) {
     case Of::tanh: return tanh(x);
     case Of::quick_gelu: return x / (1 + exp(-1.702 * x));
     case Of::softcap: return alpha * tanh(x / alpha);
+    case Of::log_sigmoid: return fmin(x, 0.0) - log1p(exp(-fabs(x)));
     case Of::gelu: return 0.5 * x * erfc(-x * 0.70710678118654752440);
     case Of::gelu_tanh: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
   }
@@ -42,7 +43,7 @@ struct Activation : Plain<fk::activation> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Ref x = ref(a.x), out = ref(a.out);
-    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap};
+    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap, Of::log_sigmoid};
     const Of f = kOf[init.kind];
     const double alpha = init.alpha;
     for_each(a.x->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, apply(f, load(x, i), alpha)); });

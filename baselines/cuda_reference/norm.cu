@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm, layer_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated, l2_norm: one block per row, statistics in
-// double. global_response_norm: one thread per channel of an image.
+// double. global_response_norm: one thread per channel of an image. batch_norm: one thread per element.
 #include "common.cuh"
+#include "fk/ops/batch_norm.h"
 #include "fk/ops/global_response_norm.h"
 #include "fk/ops/l2_norm.h"
 #include "fk/ops/layer_norm.h"
@@ -146,6 +147,21 @@ struct GlobalResponseNorm : Plain<fk::global_response_norm> {
     });
   }
 };
+struct BatchNorm : Plain<fk::batch_norm> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out), weight = ref(weights.weight), bias = ref(weights.bias), mean = ref(weights.mean),
+              variance = ref(weights.variance);
+    const int64_t width = init.size, kind = init.activation;
+    const double eps = init.eps;
+    for_each(a.x->shape[0] * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width;
+      const double scale = load_or(weight, c, 1) / sqrt(load(variance, c) + eps);
+      store(out, i, pixel_activation(kind, (load(x, i) - load(mean, c)) * scale + load_or(bias, c, 0)));
+    });
+  }
+};
+FK_OP(batch_norm, BatchNorm);
 FK_OP(rms_norm, RmsNorm);
 FK_OP(layer_norm, LayerNorm);
 FK_OP(qk_rms_norm, QkRmsNorm);

@@ -4,7 +4,7 @@
 
 namespace fk::cpu {
 // In the order of FK_ACTIVATION_KIND_...
-enum class Function : int { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap };
+enum class Function : int { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, log_sigmoid };
 struct Activation {
   const void* x;
   void* out;
@@ -39,6 +39,8 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
         return each([](Vf v) { return v * sigmoid(v * 1.702f); });
       case Function::softcap:
         return each([&](Vf v) { return tanh(v / a.alpha) * a.alpha; });
+      case Function::log_sigmoid:
+        return each([](Vf v) { return log_sigmoid(v); });
     }
   });
 }
@@ -53,6 +55,7 @@ namespace fk::cpu {
 
 static_assert(int(Function::relu2) == FK_ACTIVATION_KIND_RELU2);
 static_assert(int(Function::softcap) == FK_ACTIVATION_KIND_SOFTCAP);
+static_assert(int(Function::log_sigmoid) == FK_ACTIVATION_KIND_LOG_SIGMOID);
 
 struct ActivationOp {
   using op = fk::activation;

@@ -37,6 +37,8 @@ struct Activation : Base<activation> {
         return std::tanh(x);
       case FK_ACTIVATION_KIND_QUICK_GELU:
         return x / (1 + std::exp(-1.702 * x));
+      case FK_ACTIVATION_KIND_LOG_SIGMOID:
+        return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x)));
       default:
         return init.alpha * std::tanh(x / init.alpha);
     }
