@@ -46,7 +46,7 @@ std::optional<Language> language_named(const std::string& name) {
   fail("--lang", "`" + excerpt(name) + "` is not a language here", did_you_mean(name, known));
 }
 
-// What a complete source is worth.
+// The value of a complete source, in words.
 const char* worth(const std::optional<Language>& language) {
   return language && !language->tested ? "plain, and its values are untested" : "plain and correct";
 }
