@@ -61,6 +61,10 @@ for what in "ops", "models", "plugins", "workloads", "devices":
 check("list", "list", "models", "--map")
 check("check", "check", "cpu", "--op", "rms_norm")
 check("check", "check", "reference", "--op", "all_reduce", "--quick")
+assert run("check", good, "--quick", "--report", work / "report.json").returncode == 0
+problem = validate(json.loads((work / "report.json").read_text()), schemas["conformance"])
+assert problem is None, problem
+seen.add("conformance")
 rows = check("bench", "bench", "rms_norm", "--size", "smoke", "--seconds", "0")["rows"]
 assert any("speedup" in row for row in rows) and any("against" not in row for row in rows), rows
 check("bench", "bench", "all_reduce", "--size", "smoke", "--seconds", "0", "--case", "smoke0")
