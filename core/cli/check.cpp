@@ -456,6 +456,7 @@ std::function<int()> add_check(const Options& app) {
   app.add_flag("!--no-sandbox", a->sandbox, "run without a sandbox, with all rights of this user");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a, seed] {
     // Short, because a user may have to type it.
     if (!seed.given()) a->options.seed = Secret::draw().seed("check") >> 32;

@@ -139,6 +139,7 @@ std::function<int()> add_run(const Options& app) {
   app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")
       .one_at_a_time();
   a->json.declare(app);
+  a->json.declare_views(app);
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
   app.add_flag("!--no-sandbox", a->options.sandbox,

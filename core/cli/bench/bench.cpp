@@ -239,6 +239,7 @@ std::function<int()> add_bench(const Options& app) {
                "run candidates without a sandbox, with all rights of this user");
   app.add_option("--seconds", a->options.seconds, "approximate time per case and provider");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return bench(std::move(*a)); };
 }
 
