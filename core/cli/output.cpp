@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/report/document.hpp"
+#include "core/report/trace_events.hpp"
 #include "core/report/views/exports.hpp"
 #include "core/report/views/page.hpp"
 
@@ -99,6 +101,11 @@ void write_views(const Json& document, const std::string& html, const std::strin
   if (!markdown.empty()) write_text(markdown, markdown_of(view));
   if (csv.empty()) return;
   for (const auto& [name, text] : csv_files(view)) write_file_atomic(fs::path(csv) / name, text);
+}
+
+void write_trace(const TraceEvents& events, const std::string& file) {
+  const Json about = {{"program", "fk-host " FK_VERSION}, {"written", now_text()}};
+  write_text(file, events.document(about).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void need_writable(const std::string& file) {

@@ -16,6 +16,10 @@ namespace fk {
 void write_views(const Json& document, const std::string& html, const std::string& csv,
                  const std::string& markdown);
 
+class TraceEvents;
+// Writes a trace (core/report/trace_events.hpp) to a file.
+void write_trace(const TraceEvents& events, const std::string& file);
+
 // Writes to `file`; stdout for an empty name or "-". Unsafe characters become `?` (printable() of
 // base/text.hpp).
 void print_json(const Json& document, const std::string& file);

@@ -14,9 +14,11 @@
 #include <optional>
 
 #include "core/base/error.hpp"
+#include "core/base/fields.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/exec/call_text.hpp"
+#include "core/exec/node_times.hpp"
 
 namespace fk {
 
@@ -117,7 +119,9 @@ std::string content_name(DType dtype, const Shape& shape, const void* data) {
 }
 
 struct CaseRecorder::Impl {
-  Impl(Device& d, RecordOptions o, int f) : device(d), options(std::move(o)), fd(f) {}
+  Impl(Device& d, RecordOptions o, int f) : device(d), options(std::move(o)), fd(f) {
+    if (options.timed_steps > 0) timer.emplace(device, options.timed_steps);
+  }
 
   struct PhaseWatch final : NodeWatch {
     PhaseWatch(Impl& impl, std::string name) : owner(impl), phase(std::move(name)) {}
@@ -301,6 +305,7 @@ struct CaseRecorder::Impl {
   const RecordOptions options;
   const int fd;
   std::string workload;
+  std::optional<NodeTimer> timer;  // in place of cases
   std::map<std::string, size_t> known_kinds;
   std::map<std::string, std::unique_ptr<PhaseWatch>> watches;
   std::vector<Recorded> cases;
@@ -313,14 +318,19 @@ CaseRecorder::CaseRecorder(Device& device, RecordOptions options, int fd)
 CaseRecorder::~CaseRecorder() = default;
 
 NodeWatch& CaseRecorder::watch(const std::string& phase) {
+  if (impl_->timer) return impl_->timer->watch(phase);
   auto& watch = impl_->watches[phase];
   if (!watch) watch = std::make_unique<Impl::PhaseWatch>(*impl_, phase);
   return *watch;
 }
 
-void CaseRecorder::set_workload(const std::string& name) { impl_->workload = name; }
+void CaseRecorder::set_workload(const std::string& name) {
+  impl_->workload = name;
+  if (impl_->timer) impl_->timer->set_workload(name);
+}
 
 Json CaseRecorder::result() const {
+  if (impl_->timer) return to_fields(impl_->timer->result());
   Json cases = Json::array(), left_out = Json::array(), ops = Json::array();
   for (const auto& c : impl_->cases) {
     cases.push_back(c.text);
