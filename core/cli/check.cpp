@@ -467,6 +467,7 @@ std::function<int()> add_check(const Options& app) {
   app.add_option("--verify", a->verify,
                  "compare such a report with the plugin's file and its signature; check nothing");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a, seed] {
     // Short, because a user may have to type it.
     if (!seed.given()) a->options.seed = Secret::draw().seed("check") >> 32;

@@ -44,6 +44,7 @@ for name, schema in schemas.items():
     meanings(schema, name)
 
 seen = set()
+viewed = {"advice", "bench", "check", "compare", "comparison", "eval", "leaderboard", "run", "runs", "verdict", "verdicts"}
 
 
 def check(name, *words, code=0):
@@ -53,6 +54,11 @@ def check(name, *words, code=0):
     problem = validate(document, schemas[name])
     assert problem is None, (words, problem)
     seen.add(name)
+    if name in viewed:
+        (work / "document.json").write_text(done.stdout)
+        page, tables = work / "page.html", work / "tables" / name
+        shown = run("report", work / "document.json", "--html", page, "--csv", tables)
+        assert shown.returncode == 0 and page.read_text().count("<tr>") > 1 and any(tables.iterdir()), (words, shown)
     return document
 
 
