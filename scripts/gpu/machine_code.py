@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""machine_code.py OUT [--build BUILD] [FILE...] | machine_code.py --compare BEFORE AFTER: did a change of CUDA sources change their machine code?
+
+The first form compiles .cu files (without FILE: all of baselines/cuda and baselines/cuda_reference) to OUT/<path>.cubin, with the flags of
+the build. It compiles one file at a time and needs nvcc and the headers of BUILD/gen, but no GPU. The second form compares two such
+folders. A kernel is equal if these are equal: its instructions, relocations, constants, registers, shared memory and launch attributes.
+Names do not count: a kernel with another name is equal to a kernel before with the same content. Exit code 1: something differs."""
+import argparse, collections, hashlib, os, pathlib, re, shutil, struct, subprocess, sys, time
+
+root = pathlib.Path(__file__).resolve().parents[2]
+providers = ("baselines/cuda", "baselines/cuda_reference")
+nobits = 8  # the type of a section without content
+
+
+def options(provider):
+    """What provider.cmake gives nvcc beyond the flags of every plugin."""
+    found = re.search(r"COMPILE_LANGUAGE:CUDA>:([^>]*)>", (root / provider / "provider.cmake").read_text())
+    return found[1].split(";") if found else []
+
+
+def compile_one(nvcc, source, to, build):
+    to.parent.mkdir(parents=True, exist_ok=True)
+    provider = "/".join(source.relative_to(root).parts[:2])
+    subprocess.run([nvcc, "-cubin", "-arch=sm_90a", "-std=c++17", "-O3", "-DNDEBUG", "-diag-suppress=177", *options(provider),
+                    f"-I{root / 'plugin_api'}", f"-I{build / 'gen'}", "-DFK_BUILD_SM=\"90a\"", "-o", to, source], check=True)
+
+
+def sections(cubin):
+    """Name, type, info, size and content of each section of an ELF file of 64 bits."""
+    data = cubin.read_bytes()
+    at, = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    heads = [struct.unpack_from("<IIQQQQIIQQ", data, at + i * size) for i in range(count)]
+    content = [data[h[4]:h[4] + h[5]] if h[1] != nobits else b"" for h in heads]
+    for head, body in zip(heads, content):
+        name = content[names][head[0]:].split(b"\0", 1)[0].decode()
+        yield name, head[1], head[7], head[5], body
+
+
+def kernels(cubin):
+    """For each function a hash of all its sections, and its bytes of instructions."""
+    parts, code = collections.defaultdict(list), {}
+    for name, kind, info, size, body in sections(cubin):
+        found = re.match(r"(\.text|\.rela?\.text|\.nv\.constant\d|\.nv\.shared|\.nv\.info|\.nv\.local)\.(\w+)$", name)
+        if not found:
+            continue
+        part, function = found[1], found[2]
+        if "rel" in part:  # offset and type of each; an index of a symbol may change with its name
+            step = 24 if part.startswith(".rela") else 16
+            body = b"".join(body[i:i + 8] + body[i + 8:i + 12] + body[i + 16:i + step] for i in range(0, len(body), step))
+        registers = info >> 24 if part == ".text" else 0
+        parts[function].append((part, size, registers, hashlib.sha256(body).hexdigest()))
+        if part == ".text":
+            code[function] = size
+    return {name: (hashlib.sha256(repr(sorted(parts[name])).encode()).hexdigest(), code[name]) for name in code}
+
+
+def plain(name):
+    """Without the hashes of a file's path, which unnamed namespaces have in their names."""
+    return re.sub(r"_GLOBAL__N__[0-9a-f]+_\d+_\w+?_cu_[0-9a-f]+(_\d+)?", "_GLOBAL__N_", name)
+
+
+def difference(before, after):
+    """Kernels of `after` without an equal one in `before`, and the reverse."""
+    left = collections.Counter(hash_ for hash_, _ in before.values())
+    new = []
+    for name, (hash_, size) in after.items():
+        if left[hash_]:
+            left[hash_] -= 1
+        else:
+            new.append((plain(name), size))
+    gone = []
+    for name, (hash_, size) in before.items():
+        if left[hash_]:
+            left[hash_] -= 1
+            gone.append((plain(name), size))
+    return gone, new
+
+
+def compare(before, after):
+    differs, unlike = False, []
+    for path in sorted(after.rglob("*.cubin")):
+        name = path.relative_to(after)
+        other = before / name
+        sides = kernels(other) if other.exists() else {}, kernels(path)
+        gone, new = difference(*sides)
+        if gone or new:
+            unlike.append((name, gone, new))
+        print(f"{name.with_suffix('')}: {len(sides[1])} kernels, {len(sides[1]) - len(new)} equal" + (f", {len(gone)} of before are gone" if gone else ""))
+        differs |= bool(gone or new)
+    for name, gone, new in unlike:
+        for sign, side in ("-", gone), ("+", new):
+            for kernel, size in sorted(side):
+                print(f"  {name.with_suffix('')} {sign} {kernel} ({size} bytes)")
+    print("differs" if differs else "equal")
+    return int(differs)
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--compare", nargs=2, type=pathlib.Path, metavar=("BEFORE", "AFTER"))
+    words.add_argument("--build", type=pathlib.Path, default=root / "build")
+    words.add_argument("out", nargs="?", type=pathlib.Path)
+    words.add_argument("files", nargs="*", type=pathlib.Path)
+    asked = words.parse_args()
+    if asked.compare:
+        for folder in asked.compare:
+            if not any(folder.rglob("*.cubin")):
+                sys.exit(f"machine_code.py: no .cubin below {folder}: run `machine_code.py {folder}` first")
+        return compare(*asked.compare)
+    if not asked.out:
+        words.error("OUT is missing: a folder for the compiled files")
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    if not os.access(nvcc, os.X_OK):
+        sys.exit("machine_code.py: no nvcc in PATH or /usr/local/cuda/bin: install the CUDA toolkit, version 12.8 or newer")
+    if not any(asked.build.glob("gen/fk/ops/*.h")):
+        sys.exit(f"machine_code.py: no headers in {asked.build}/gen/fk/ops: `ninja -C {asked.build} fk_headers` makes them")
+    files = [f.resolve() for f in asked.files] or sorted(f for p in providers for f in (root / p).rglob("*.cu"))
+    for file in files:
+        name = file.relative_to(root)
+        start = time.monotonic()
+        compile_one(nvcc, file, asked.out / f"{name}.cubin", asked.build.resolve())
+        print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
