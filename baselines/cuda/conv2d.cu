@@ -4,8 +4,9 @@
 // these are one apart in x as well, each element of x is read and widened once for all four.
 #include <type_traits>
 
-#include "common.cuh"
 #include "fk/ops/conv2d.h"
+#include "parts/op.cuh"
+#include "parts/shared_memory.cuh"
 
 namespace {
 using namespace fkc;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // token_logprob, topk_logprobs: a cluster of blocks reads a row of logits once, for its largest value and the sum of exponentials beside
 // it. Of the largest, every block lists its own, and the first block merges the lists.
-#include "common.cuh"
 #include "fk/ops/token_logprob.h"
 #include "fk/ops/topk_logprobs.h"
+#include "parts/cluster.cuh"
+#include "parts/op.cuh"
+#include "parts/sort_key.cuh"
 
 namespace {
 using namespace fkc;
@@ -33,21 +35,6 @@ struct Shared {
   u64 masses[32], mass, keys[32], best, list[kTopMost];
 };
 
-// Larger logits first, then lower indices; never 0.
-__device__ u64 key_of(float value, uint32_t index) {
-  uint32_t bits = __float_as_uint(value);
-  if (!(bits << 1)) bits = 0;  // both zeros are one; a comparison of floats would flush denormals
-  return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
-}
-__device__ uint32_t index_of(u64 key) { return 0xffffffffu - uint32_t(key); }
-__device__ u64 largest(u64 key) {
-  for (int k = 16; k > 0; k /= 2) {
-    const u64 other = __shfl_xor_sync(0xffffffffu, key, k);
-    key = other > key ? other : key;
-  }
-  return key;
-}
-
 // The mass of this thread's part of a row.
 template <class T> __device__ Mass mass_of(const T* row, int width, int part) {
   Mass mine;
@@ -56,7 +43,7 @@ template <class T> __device__ Mass mass_of(const T* row, int width, int part) {
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const int at = i + k * kBlocks * kThreads;
-      v[k] = at < width ? value_of(row[at]) : -INFINITY;
+      v[k] = at < width ? to_float(row[at]) : -INFINITY;
       most = fmaxf(most, v[k]);
     }
 #pragma unroll
@@ -81,7 +68,7 @@ __device__ void share_mass(Mass mine, Shared* shared) {
 __device__ Mass mass_of_row(Shared* shared) {
   const int lane = int(threadIdx.x) % 32;
   Mass all;
-  if (lane < kBlocks) all = Mass::of(read_in_block_u64(in_block(shared_address(&shared->mass), unsigned(lane))));
+  if (lane < kBlocks) all = Mass::of(dsmem_load_u64(map_shared_rank(shared_address(&shared->mass), unsigned(lane))));
   all.over_lanes(32);
   return all;
 }
@@ -96,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) token_logprob(const T* logits, const
   cluster_sync();
   if (part == 0 && threadIdx.x < 32) {
     const Mass all = mass_of_row(shared);
-    if (threadIdx.x == 0) logprob[row] = value_of(logits[tokens[row]]) - all.most - all.logarithm();
+    if (threadIdx.x == 0) logprob[row] = to_float(logits[tokens[row]]) - all.most - all.logarithm();
   }
   cluster_sync();  // shared memory must last while the first block reads it
 }
@@ -114,18 +101,18 @@ topk_logprobs(const T* logits, const int64_t* offsets, int64_t* tokens, float* l
     u64 best = 0;
 #pragma unroll 8
     for (int i = part * kThreads + int(threadIdx.x); i < width; i += kBlocks * kThreads) {
-      const u64 key = key_of(value_of(logits[i]), uint32_t(i));
+      const u64 key = sort_key(to_float(logits[i]), uint32_t(i));
       if (key < below && key > best) best = key;
     }
     return best;
   };
   u64 mine = next(~u64{0});
   for (int k = 0; k < count; ++k) {
-    const u64 of_warp = largest(mine);
+    const u64 of_warp = warp_max(mine);
     if (lane == 0) shared->keys[threadIdx.x / 32] = of_warp;
     __syncthreads();
     if (threadIdx.x < 32) {
-      const u64 best = largest(lane < kThreads / 32 ? shared->keys[lane] : 0);
+      const u64 best = warp_max(lane < kThreads / 32 ? shared->keys[lane] : 0);
       if (lane == 0) shared->best = shared->list[k] = best;
     }
     __syncthreads();
@@ -137,15 +124,15 @@ topk_logprobs(const T* logits, const int64_t* offsets, int64_t* tokens, float* l
     // Lane i goes down the list of block i.
     int place = 0;
     const auto head = [&] {
-      return lane < kBlocks && place < count ? read_in_block_u64(in_block(shared_address(&shared->list[place]), unsigned(lane))) : u64{0};
+      return lane < kBlocks && place < count ? dsmem_load_u64(map_shared_rank(shared_address(&shared->list[place]), unsigned(lane))) : u64{0};
     };
     u64 own = head();
     for (int k = 0; k < count; ++k) {
-      const u64 best = largest(own);
+      const u64 best = warp_max(own);
       if (lane == 0) {
-        const uint32_t index = index_of(best);
+        const uint32_t index = index_of_key(best);
         tokens[int64_t(row) * count + k] = int64_t(index) + (offsets ? offsets[index] : 0);
-        logprobs[int64_t(row) * count + k] = value_of(logits[index]) - all.most - all.logarithm();
+        logprobs[int64_t(row) * count + k] = to_float(logits[index]) - all.most - all.logarithm();
       }
       if (own == best) ++place, own = head();
     }

@@ -4,20 +4,16 @@
 // 64-bit keys, so every choice is "the first key at which a sum of units from the top reaches a target",
 // found digit by digit with histograms. Units are whole numbers (counts, or probabilities in fixed point),
 // so sums do not depend on the order of the atomic additions.
-#include "common.cuh"
 #include "fk/ops/sample_tokens.h"
+#include "parts/cluster.cuh"
+#include "parts/op.cuh"
+#include "parts/sort_key.cuh"
 
 namespace {
 using namespace fkc;
 constexpr int kThreads = kManyThreads, kDigits = 256, kBlocks = 8;  // of a row
 constexpr double kUnit = 1099511627776.0;  // 2^40 for the most probable token
 using u64 = unsigned long long;
-
-__device__ u64 key_of(float value, uint32_t index) {
-  uint32_t bits = __float_as_uint(value);
-  if (!(bits << 1)) bits = 0;  // both zeros are one; a comparison of floats would flush denormals
-  return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
-}
 
 struct Row {
   const float* logits;
@@ -34,8 +30,8 @@ __device__ u64 total_of(const Row& row, u64 least, u64* shared) {
   __syncthreads();
   u64 sum = 0;
   for (int i = threadIdx.x; i < row.width; i += kThreads)
-    if (key_of(row.logits[i], i) >= least) sum += row.units(row.logits[i]);
-  for (int k = 16; k > 0; k >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+    if (sort_key(row.logits[i], i) >= least) sum += row.units(row.logits[i]);
+  sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) atomicAdd(shared, sum);
   __syncthreads();
   const u64 all = *shared;
@@ -50,7 +46,7 @@ __device__ u64 reach(const Row& row, u64 target, u64 least, u64* bins, u64* foun
     for (int d = threadIdx.x; d < kDigits; d += kThreads) bins[d] = 0;
     __syncthreads();
     for (int i = threadIdx.x; i < row.width; i += kThreads) {
-      const u64 key = key_of(row.logits[i], i);
+      const u64 key = sort_key(row.logits[i], i);
       if (key < least || (shift < 56 && key >> (shift + 8) != prefix)) continue;
       const u64 units = row.units(row.logits[i]);
       if (units) atomicAdd(bins + (key >> shift & 255), units);
@@ -89,23 +85,20 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
   u64 mine = 0;
 #pragma unroll 8
   for (int i = part * kThreads + threadIdx.x; i < width; i += kBlocks * kThreads) {
-    const u64 key = key_of(logits[i], i);
+    const u64 key = sort_key(logits[i], i);
     mine = key > mine ? key : mine;
   }
-  for (int k = 16; k > 0; k >>= 1) {
-    const u64 other = __shfl_xor_sync(0xffffffffu, mine, k);
-    mine = other > mine ? other : mine;
-  }
+  mine = warp_max(mine);
   if (threadIdx.x % 32 == 0) atomicMax(&best, mine);
   cluster_sync();
   if (part == 0 && threadIdx.x < kBlocks) {
-    atomicMax(&best, read_in_block_u64(in_block(shared_address(&best), threadIdx.x)));
+    atomicMax(&best, dsmem_load_u64(map_shared_rank(shared_address(&best), threadIdx.x)));
   }
   cluster_sync();  // shared memory must last while the first block reads it
   if (part) return;
   u64 token = best;
   if (temperature[b] > 0) {
-    Row row{logits, width, logits[0xffffffffu - uint32_t(best)], 0};
+    Row row{logits, width, logits[index_of_key(best)], 0};
     u64 least = 0;
     if (top_k[b] > 0 && top_k[b] < width) least = reach(row, u64(top_k[b]), 0, bins, found);
     row.inverse_temperature = 1.F / temperature[b];
@@ -119,7 +112,7 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
     // Rounding may ask for more than there is: then the last of those that are left.
     if (token == 0) token = best;
   }
-  if (threadIdx.x == 0) tokens[b] = 0xffffffffu - uint32_t(token);
+  if (threadIdx.x == 0) tokens[b] = index_of_key(token);
 }
 
 struct SampleTokens : Base<fk::sample_tokens> {

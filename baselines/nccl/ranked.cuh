@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ops with kernels of this provider share: a communicator whose collectives are NCCL's, and children.
 #pragma once
-#include "../cuda/common.cuh"
+#include "../cuda/parts/op.cuh"
 #include "fk/comm_library.h"
 
 namespace fk::nccl {

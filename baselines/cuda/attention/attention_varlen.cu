@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_varlen on tensor cores, in tiles (tiles.cuh).
+// attention_varlen on tensor cores, in tiles (flash_attention3_plan.cuh).
+#include "../parts/op.cuh"
 #include "fk/ops/attention_varlen.h"
 
-#include "tiles.cuh"
+#include "flash_attention3_plan.cuh"
 
 namespace {
 using namespace fkc;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention on tensor cores: decode.cuh for few query rows; for many tiles.cuh, where they are very many after a copy
-// (gathered.cuh), and prefill.cuh for what that does not take.
+// paged_attention on tensor cores: decode.cuh for few query rows; for many flash_attention3_plan.cuh, where they are very many after a copy
+// (gathered_pages.cuh), and prefill.cuh for what that does not take.
 #define FK_PAGED_ATTENTION_EDITION 2
-#include "steps.cuh"
-#include "gathered.cuh"
+#include "../parts/op.cuh"
 #include "fk/ops/paged_attention.h"
+#include "gathered_pages.cuh"
+#include "paged.cuh"
 
 namespace {
 using namespace fkc;

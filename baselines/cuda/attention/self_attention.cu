@@ -2,9 +2,10 @@
 // self_attention in decode: both projections by whichever provider of linear the run has chosen; between them one
 // kernel that rotates, appends and attends.
 #define FK_SELF_ATTENTION_EDITION 2
-#include "steps.cuh"
+#include "../parts/op.cuh"
 #include "fk/ops/linear.h"
 #include "fk/ops/self_attention.h"
+#include "paged.cuh"
 
 namespace {
 using namespace fkc;

@@ -2,6 +2,7 @@
 // What moe_combine of few tokens and of many have in common: what experts have said, who says
 // something to a token, and how it travels.
 #pragma once
+#include "../parts/op.cuh"
 #include "experts.cuh"
 #include "loose.cuh"
 

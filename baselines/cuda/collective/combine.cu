@@ -13,9 +13,11 @@
 //
 // Nobody waits in a circle: sums wait for weights alone. Who sends them has heard of their taker
 // that it has begun this call, so it has taken those of the call before.
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "combine_few.cuh"
 #include "fk/ops/moe_combine.h"
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace {
 using namespace fkc;
@@ -221,7 +223,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
   if (block == 0 && threadIdx.x < 2) mine->pieces[(call + 1) % 2 * 2 + threadIdx.x] = 0;
   if (last_to_come(&mine->pushed, call * unsigned(blocks))) tell_all(ranks, &State::sent, call);
-  if (block == 0 || processor() % kSendersEvery == 0) {
+  if (block == 0 || sm_id() % kSendersEvery == 0) {
     wait_for_all(ranks, mine->sent, call);
     Parts parts(&given[0]);
     for (int job = parts.next(); job < s.most * kParts * others; job = parts.next()) {

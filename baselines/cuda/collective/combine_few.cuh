@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_combine of few tokens. Weights and sums carry their own flags (unflagged.cuh); a block looks
+// moe_combine of few tokens. Weights and sums carry their own flags (ll_exchange.cuh); a block looks
 // through all sources for those of its token, and reads its rows while weights are under way.
 //
 // Sums wait for weights alone, and whoever waits for sums has sent its weights before.
 #pragma once
+#include "../parts/op.cuh"
 #include "answers.cuh"
-#include "unflagged.cuh"
+#include "ll_exchange.cuh"
 
 namespace fkc::experts {
 

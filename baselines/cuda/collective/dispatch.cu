@@ -10,10 +10,12 @@
 // else runs there waiting.
 //
 // Nobody waits in a circle: sending waits for nothing that is sent in this call.
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "choices.cuh"
 #include "dispatch_few.cuh"
 #include "fk/ops/moe_dispatch.h"
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace {
 using namespace fkc;
@@ -136,7 +138,7 @@ __device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, 
 // Of the blocks' processors. There is one of each kind, whatever the processors' numbers.
 constexpr unsigned kSendersEvery = 4;
 __device__ inline bool is_sender() {
-  return blockIdx.x == 0 || (blockIdx.x > 1 && processor() % kSendersEvery == 0);
+  return blockIdx.x == 0 || (blockIdx.x > 1 && sm_id() % kSendersEvery == 0);
 }
 
 template <class Word>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch of few tokens. Rows and choices carry their own flags (unflagged.cuh), so nothing is
+// moe_dispatch of few tokens. Rows and choices carry their own flags (ll_exchange.cuh), so nothing is
 // waited for but themselves; nothing is sorted: a block counts the choices that come before those
 // of its token, beside the token's row on its way.
 #pragma once
+#include "../parts/op.cuh"
 #include "choices.cuh"
+#include "ll_exchange.cuh"
 #include "loose.cuh"
-#include "unflagged.cuh"
 
 namespace fkc::experts {
 

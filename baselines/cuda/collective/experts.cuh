@@ -4,7 +4,8 @@
 // with what is sent say that it is there, others that what was sent has been taken and may be sent
 // again.
 #pragma once
-#include "../tensor_map.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "ranks.cuh"
 
 namespace fkc::experts {
@@ -212,7 +213,7 @@ struct Exchanging : Base<Op> {
   // From prepare() of an op.
   void share(int64_t element, int64_t boxed, bool boxes_twice) {
     exchange.emplace(this->init, element, boxed, boxes_twice);
-    processors = multiprocessors();
+    processors = sm_count();
   }
   std::optional<Exchange<Op>> exchange;
   int processors = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_moe_ep: experts begin on rows that have come while others travel, and answers go back as tiles end. Choices are sent and
-// sorted first (choices.cuh); then there are two products of sorted rows (grouped.cuh), whose blocks have three warps that talk:
+// sorted first (choices.cuh); then there are two products of sorted rows (grouped_gemm.cuh), whose blocks have three warps that talk:
 //   rows_in      warps 9-11 send rows of x to the ranks of their experts, and put those that have come to their places; the warp that
 //                fills the ring waits for the rows of its tile alone
 //   answers_out  warps 9-11 send every tile of answers, when it is written, to the rank that asked
@@ -10,14 +10,17 @@
 // Nobody waits in a circle: sending rows waits for nothing, placing them for what other ranks send, tiles for what is placed, and
 // answers for tiles. A rank writes to another one's memory only when that has said with its choices that it is done with the call
 // before.
-#include "fk/ops/fused_moe_ep.h"
-#include "../grouped.cuh"
+#include "../moe/grouped_gemm.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/pipeline.cuh"
 #include "choices.cuh"
+#include "fk/ops/fused_moe_ep.h"
 
 namespace {
 using namespace fkc;
 using namespace fkc::experts;
-using grouped::Filler;
+using grouped::Loads;
 using grouped::Ring;
 using grouped::Tiles;
 
@@ -154,7 +157,7 @@ __device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks,
 // By one thread, until the rows of a tile are in their places.
 __device__ inline void wait_for_rows(const Rows& rows, int all, int first, int count) {
   for (int b = first / kBucket; b * kBucket < first + count; ++b) wait_until(rows.places.placed + b, uint32_t(min(kBucket, all - b * kBucket)));
-  fence_async();  // threads wrote them, the copy engine reads them
+  fence_proxy_async();  // threads wrote them, the copy engine reads them
 }
 
 // silu(x @ gate^T) * (x @ up^T) of sorted rows that are on their way.
@@ -166,22 +169,23 @@ __global__ void __launch_bounds__(kBlock, 1)
   Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
   Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + grouped::kRows / 2 - 1) / (grouped::kRows / 2)};
   if (threadIdx.x == 0) {
-    ring.init();
-    fence_barriers();
+    ring.init(8);
+    fence_mbarrier_init();
   }
   inputs_then_next();
   __syncthreads();
   if (threadIdx.x < kMultiply) {
-    more_registers<kRegistersMultiply>();
+    warpgroup_reg_alloc<kRegistersMultiply>();
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x) grouped::multiply_tile<T, true, Ring<kMost>::kStep>(ring, a, tile);
     return;
   }
-  fewer_registers<kRegistersElse>();
+  warpgroup_reg_dealloc<kRegistersElse>();
   if (threadIdx.x == kMultiply) {
     const int all = __ldcg(a.offsets + a.segments);
-    Filler<T, true, kMost> filler{x, weight, a, ring, tile};
-    filler.first_weights();
-    filler.rest([&](const auto& t) { wait_for_rows(rows, all, t.row, t.rows); });
+    const auto wait = [&](const auto& t) { wait_for_rows(rows, all, t.row, t.rows); };
+    Loads<T, true, kMost, 1, decltype(wait)> loads{x, weight, a, ring, tile, wait};
+    load_first_weights(loads);
+    load_rest(loads);
   } else if (threadIdx.x >= kMultiply + 32) {
     const uint32_t call = *static_cast<volatile uint32_t*>(&state_of(ranks, ranks.rank)->call);
     send_rows(rows, s, ranks, call);
@@ -223,35 +227,35 @@ __global__ void __launch_bounds__(kBlock, 1)
   const uint32_t written = ring.base + 128, sent = ring.base + 136;  // a tile's numbers: by those who multiply, by those who talk
   Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + grouped::kRows - 1) / grouped::kRows};
   if (threadIdx.x == 0) {
-    ring.init();
-    barrier_init(written, kMultiply / 32);
-    barrier_init(sent, kTalkingWarps);
-    fence_barriers();
+    ring.init(8);
+    mbarrier_init(written, kMultiply / 32);
+    mbarrier_init(sent, kTalkingWarps);
+    fence_mbarrier_init();
   }
   __syncthreads();
   int round = 0;
   if (threadIdx.x < kMultiply) {
-    more_registers<kRegistersMultiply>();
+    warpgroup_reg_alloc<kRegistersMultiply>();
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x, ++round) {
       grouped::multiply_tile<T, false, Ring<kMost>::kStep>(ring, a, tile);
-      if (round > 0) barrier_wait(sent, (round - 1) & 1);  // or a turn of `written` would be missed
+      if (round > 0) mbarrier_wait(sent, (round - 1) & 1);  // or a turn of `written` would be missed
       __syncwarp();
-      if (threadIdx.x % 32 == 0) barrier_arrive(written);
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(written);
     }
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (threadIdx.x == kMultiply) {
-      Filler<T, false, kMost> filler{x, weight, a, ring, tile};
-      filler.first_weights();
+      Loads<T, false, kMost> loads{x, weight, a, ring, tile, {}};
+      load_first_weights(loads);
       inputs_then_next();
-      filler.rest([](const auto&) {});
+      load_rest(loads);
     } else if (threadIdx.x >= kMultiply + 32) {
-      wait_for_previous();
+      grid_dependency_wait();
       for (int at = blockIdx.x; tile.find(at); at += gridDim.x, ++round) {
-        barrier_wait(written, round & 1);
+        mbarrier_wait(written, round & 1);
         send_tile<T, kMost>(a, tile, source, s, ranks);
         __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(sent);
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(sent);
       }
     }
   }
@@ -310,7 +314,7 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     shared.emplace(init.comm, shared_bytes(init));
     w13 = grouped::map_of_gated(weights.w13->data, local, init.intermediate_size, init.hidden_size, bf16);
     w2 = grouped::map_of(weights.w2->data, local * init.hidden_size, init.intermediate_size, bf16, grouped::kRows);
-    processors = multiprocessors();
+    processors = sm_count();
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     dispatch(a.x, [&](auto type) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_all_reduce and linear_reduce_scatter in one kernel: while tiles are multiplied (product.cuh), those that are ready are
+// linear_all_reduce and linear_reduce_scatter in one kernel: while tiles are multiplied (overlapped_gemm.cuh), those that are ready are
 // sent to the rank whose rows they are, which adds them up and, of an all_reduce, sends the sum to everybody (overlap.hpp). As
 // where linear and the collective are called one after the other, every rank's share is rounded once and the shares are added
 // in float32 in the order of the ranks. Two ranks have another kernel where K is short (linear_sum_of_two.cuh).
@@ -9,6 +9,11 @@
 // Boxes are as large as the largest call, so within a call nobody waits for room. What is in them is overwritten by the next call: a
 // share is sent only when its owner has said that it is done with the call before (`taken`), and a sum only after a share of
 // this call has come from the rank that it goes to, which is then done with the call before, too.
+#include "../parts/cluster.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/tma.cuh"
+#include "../parts/wgmma.cuh"
 #include "fk/ops/linear_all_reduce.h"
 #include "fk/ops/linear_reduce_scatter.h"
 #include "linear_sum_of_two.cuh"
@@ -28,20 +33,20 @@ template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outg
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     float acc[kWide / 2] = {};
     multiply_tile<T>(acc, ring, a.k);
-    if (count > 0) barrier_wait(outgoing.free, (count - 1) & 1);
+    if (count > 0) mbarrier_wait(outgoing.free, (count - 1) & 1);
     each_eighth<T>(acc, [&](int row, int eighth, uint4 word) {
       store_shared(outgoing.tile + word_of(row, eighth) * 16, word);
     });
-    fence_async_shared();
+    fence_proxy_async_shared();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(outgoing.full);
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(outgoing.full);
   }
 }
 
 // By one thread.
 template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank;
-  wait_for_previous();
+  grid_dependency_wait();
   const uint32_t call = calls_done(ranks);
   for (int r = 0; r < ranks.size; ++r)
     if (r != me) wait_until(&state_of(ranks, me)->taken[r], call);
@@ -49,13 +54,13 @@ template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Ar
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     const int slot = pairs.slot(), owner = pairs.pair.part, rows = a.plan.tile_rows(owner, slot);
-    barrier_wait(outgoing.full, count & 1);
-    if (rows > 0) store_bulk(ranks.at[owner] + a.room.shared(me, slot), outgoing.tile, rows * kRowBytes);
-    commit_stores();
-    await_stores_read();
-    barrier_arrive(outgoing.free);
-    await_stores();
-    fence_async();
+    mbarrier_wait(outgoing.full, count & 1);
+    if (rows > 0) bulk_store(ranks.at[owner] + a.room.shared(me, slot), outgoing.tile, rows * kRowBytes);
+    bulk_store_commit();
+    bulk_store_wait_read();
+    mbarrier_arrive(outgoing.free);
+    bulk_store_wait();
+    fence_proxy_async();
     __threadfence_system();
     store_release(number_at(ranks, owner, a.room.shared_number(me, slot)), call + 1);
   }
@@ -158,25 +163,25 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Outgoing outgoing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
-    ring.init();
-    barrier_init(outgoing.full, kConsumers / 32);
-    barrier_init(outgoing.free, 1);
-    fence_barriers();
+    ring.init(kConsumers / 32);
+    mbarrier_init(outgoing.full, kConsumers / 32);
+    mbarrier_init(outgoing.free, 1);
+    fence_mbarrier_init();
   }
   cluster_sync();
   const auto talk = [&] {
-    wait_for_previous();
+    grid_dependency_wait();
     Talkers<T, kAll, kMost>{a, ranks, ring.base + kBarriers / 2, calls_done(ranks) + 1}.run();
   };
   if (warp < 8) {
-    more_registers<kRegistersMultiply>();
+    warpgroup_reg_alloc<kRegistersMultiply>();
     multiply_tiles<T>(ring, outgoing, a, ranks.rank);
     talk();
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
+      Loads<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
     } else if (warp == 9) {
       if (threadIdx.x % 32 == 0) send_tiles(outgoing, a, ranks);
     } else {

@@ -10,6 +10,11 @@
 // Nobody waits in a circle: the other's tiles wait for nothing of this call, own tiles for the
 // other's, and taking for own tiles.
 #pragma once
+#include "../parts/cluster.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/tma.cuh"
+#include "../parts/wgmma.cuh"
 #include "linear_sum.cuh"
 
 namespace fkc::overlap {
@@ -29,7 +34,7 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
     float acc[kWide / 2] = {};
     multiply_tile<T>(acc, ring, a.k);
     const int slot = pairs.slot(), part = pairs.pair.part;
-    barrier_wait(passing.room, count & 1);
+    mbarrier_wait(passing.room, count & 1);
     if (part != me) {
       each_eighth<T>(acc, [&](int row, int eighth, uint4 word) {
         store_shared(passing.tile + word_of(row, eighth) * 16, word);
@@ -49,9 +54,9 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
           *reinterpret_cast<uint4*>(out + int64_t(row) * a.n + eighth * 8) = packed;
       });
     }
-    fence_async_shared();
+    fence_proxy_async_shared();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(passing.full);
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(passing.full);
   }
 }
 
@@ -59,11 +64,11 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
 template <class T, bool kAll>
 __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank, other = 1 - me;
-  wait_for_previous();
+  grid_dependency_wait();
   const uint32_t call = calls_done(ranks);
   wait_until(&state_of(ranks, me)->taken[other], call);
   const auto tell = [&](int64_t number) {
-    fence_async();
+    fence_proxy_async();
     __threadfence_system();
     store_release(number_at(ranks, other, number), call + 1);
   };
@@ -73,34 +78,34 @@ __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const 
     const int slot = pairs.slot(), part = pairs.pair.part, rows = a.plan.tile_rows(part, slot);
     if (part == me && rows > 0) {
       wait_until(number_at(ranks, me, a.room.shared_number(other, slot)), call + 1);
-      fence_async();  // the other wrote it, the copy engine reads it
-      barrier_expect(passing.room, rows * kRowBytes);
-      copy_bulk(passing.tile, ranks.at[me] + a.room.shared(other, slot), rows * kRowBytes,
+      fence_proxy_async();  // the other wrote it, the copy engine reads it
+      mbarrier_arrive_expect_tx(passing.room, rows * kRowBytes);
+      bulk_load(passing.tile, ranks.at[me] + a.room.shared(other, slot), rows * kRowBytes,
                 passing.room);
     } else {
-      barrier_arrive(passing.room);
+      mbarrier_arrive(passing.room);
     }
-    barrier_wait(passing.full, count & 1);
+    mbarrier_wait(passing.full, count & 1);
     if (part != me) {
       if (rows > 0)
-        store_bulk(ranks.at[other] + a.room.shared(me, slot), passing.tile, rows * kRowBytes);
-      commit_stores();
-      await_stores();
+        bulk_store(ranks.at[other] + a.room.shared(me, slot), passing.tile, rows * kRowBytes);
+      bulk_store_commit();
+      bulk_store_wait();
       tell(a.room.shared_number(me, slot));
     } else if (kAll) {
       constexpr int kBytes = kSliceRows * kRowBytes;
       for (int slice = 0; slice < kSlices; ++slice) {
         const int of = a.plan.slice_rows(me, slot, slice);
         if (of > 0)
-          store_bulk(ranks.at[other] + a.room.summed(me, slot) + slice * kBytes,
+          bulk_store(ranks.at[other] + a.room.summed(me, slot) + slice * kBytes,
                      passing.tile + slice * kBytes, of * kRowBytes);
-        commit_stores();
+        bulk_store_commit();
       }
       static_assert(kSlices == 4, "so many groups");
-      await_stores<3>(), tell(a.room.summed_number(me, slot, 0));
-      await_stores<2>(), tell(a.room.summed_number(me, slot, 1));
-      await_stores<1>(), tell(a.room.summed_number(me, slot, 2));
-      await_stores<0>(), tell(a.room.summed_number(me, slot, 3));
+      bulk_store_wait<3>(), tell(a.room.summed_number(me, slot, 0));
+      bulk_store_wait<2>(), tell(a.room.summed_number(me, slot, 1));
+      bulk_store_wait<1>(), tell(a.room.summed_number(me, slot, 2));
+      bulk_store_wait<0>(), tell(a.room.summed_number(me, slot, 3));
     }
   }
 }
@@ -110,7 +115,7 @@ __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const 
 template <class T>
 __device__ void take_sums(const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank, other = 1 - me, thread = int(threadIdx.x) % kTalkers;
-  wait_for_previous();
+  grid_dependency_wait();
   const uint32_t number = calls_done(ranks) + 1;
   Pairs<Order::kHalves> pairs(a.plan, other);
   for (bool more = pairs.find(); more; more = pairs.next()) {
@@ -151,21 +156,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Passing passing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
-    ring.init();
-    barrier_init(passing.room, 1);
-    barrier_init(passing.full, kConsumers / 32);
-    fence_barriers();
+    ring.init(kConsumers / 32);
+    mbarrier_init(passing.room, 1);
+    mbarrier_init(passing.full, kConsumers / 32);
+    fence_mbarrier_init();
   }
   cluster_sync();
   if (warp < 8) {
-    more_registers<kRegistersMultiply>();
-    wait_for_previous();  // out may still be read
+    warpgroup_reg_alloc<kRegistersMultiply>();
+    grid_dependency_wait();  // out may still be read
     multiply_halves<T, kAll>(ring, passing, a, ranks.rank);
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, Order::kHalves, OwnRows>{weight, rows, a.k, ring,
+      Loads<kStages, Order::kHalves, OwnRows>{weight, rows, a.k, ring,
                                                Pairs<Order::kHalves>(a.plan, ranks.rank)}
           .run();
     } else if (warp == 9) {

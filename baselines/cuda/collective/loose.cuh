@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows as words of 16 bytes, also where a rank's tensors are not aligned to them.
 #pragma once
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace fkc::experts {
 
@@ -31,7 +31,7 @@ __device__ inline void store_word(Loose* at, const uint4& word) {
   for (int e = 0; e < 8; ++e) at->at[e] = static_cast<unsigned short>(pairs[e / 2] >> e % 2 * 16);
 }
 
-// go(Word{}) with the word of which rows are made that carry their own flags (unflagged.cuh). What a
+// go(Word{}) with the word of which rows are made that carry their own flags (ll_exchange.cuh). What a
 // flag is made of has to be the same on all ranks: the elements and the row's length say it, and not
 // what a rank's addresses are. Of 16 bits, a NaN with all bits set is a missing flag for who looks for
 // 16 bits, and half of one that is there for who sends 32.

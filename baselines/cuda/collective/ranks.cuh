@@ -9,7 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "../common.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "fk/comm_library.h"
 
 namespace fkc {
@@ -30,8 +31,8 @@ struct Waiting {
   __device__ void turn() {
     let_others_run();
     if (++turns % 1024) return;
-    if (since == 0) since = time_ns();
-    else if (time_ns() - since > kPatienceNs) __trap();
+    if (since == 0) since = global_timer_ns();
+    else if (global_timer_ns() - since > kPatienceNs) __trap();
   }
 };
 
@@ -96,10 +97,6 @@ template <class F> void with_most_ranks(int size, F f) {
   else f(std::integral_constant<int, kMostRanks>{});
 }
 
-template <class T> __device__ inline T as_element(float v) {
-  if constexpr (sizeof(T) == 4) return v;
-  else return from_float<T>(v);
-}
 __device__ inline float combine(float a, float b, int op) { return op == FK_SUM ? a + b : op == FK_MAX ? fmaxf(a, b) : fminf(a, b); }
 
 // A word of memory as elements of T, widened.
@@ -111,7 +108,7 @@ template <class T, class Word> struct Elements {
     T part[kCount];
     memcpy(part, &word, sizeof word);
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) e.at[k] = value_of(part[k]);
+    for (int k = 0; k < kCount; ++k) e.at[k] = to_float(part[k]);
     return e;
   }
   __device__ void add(Word word, int op) {
@@ -122,7 +119,7 @@ template <class T, class Word> struct Elements {
   __device__ Word word() const {
     T part[kCount];
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) part[k] = as_element<T>(at[k]);
+    for (int k = 0; k < kCount; ++k) part[k] = from_float<T>(at[k]);
     Word out;
     memcpy(&out, part, sizeof out);
     return out;
