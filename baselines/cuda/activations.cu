@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu, swiglu_oai: eight results per thread. silu_and_mul is with what moves rows (elementwise.cu).
+// gelu, swiglu_oai: eight results per thread. silu_and_mul is in elementwise.cu.
 #include "fk/ops/gelu.h"
 #include "fk/ops/swiglu_oai.h"
 #include "parts/op.cuh"

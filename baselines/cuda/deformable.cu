@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ms_deform_attn: a thread has eight channels of a head of a query. Its neighbours have the others, so places are read once.
+// ms_deform_attn: a thread has eight channels of a head of a query. Its neighbours have the other
+// channels, so the cache serves the sampling locations.
 #include "fk/ops/ms_deform_attn.h"
 #include "parts/op.cuh"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move or map rows, sixteen bytes per thread: silu_and_mul, add, embedding, gather_rows,
-// kv_cache_append, rotary_embedding.
+// Elementwise ops and copies of rows, sixteen bytes per thread: silu_and_mul, add, embedding,
+// gather_rows, kv_cache_append, rotary_embedding.
 #include "fk/ops/add.h"
 #include "fk/ops/embedding.h"
 #include "fk/ops/gather_rows.h"
@@ -39,7 +39,7 @@ template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t v
   store8(out + i * 8, o);
 }
 
-// Row `ids[t]` of a table whose rows are `vectors` times 16 bytes.
+// Copies row `ids[t]` of a table. A row has `vectors` times 16 bytes.
 template <class I> __global__ void copy_rows(const uint4* table, const I* ids, uint4* out, int64_t rows, int vectors) {
   wait_for_inputs();
   const int64_t i = item_of_thread(), row = i / vectors;
@@ -66,8 +66,9 @@ __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int
   copy(v);
 }
 
-// A thread turns eight pairs of a token in up to kTurned heads, `step` apart: two vectors of the halves, or two neighbouring vectors
-// when interleaved. All are read before the first is written, so that enough of memory is on its way.
+// A thread rotates eight pairs of a token in up to kTurned heads, `step` apart. The pairs are two
+// vectors of the halves, or two neighbouring vectors if interleaved. The thread reads all of them
+// before it writes the first one, so that enough loads are in flight.
 constexpr int kTurned = 2;
 template <class T, bool kInterleaved>
 __global__ void __launch_bounds__(kItemThreads, 5) rotate(T* q, T* k, const float* table, const int64_t* positions, int tokens, int heads, int kv_heads, int rotary,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gaussian_tile_intersection as gsplat does it: every Gaussian counts its tiles, a scan says where it writes their keys, and
-// one radix sort puts all of them in order. Where tiles begin is counted on the side, since keys may be more than there is room for.
+// gaussian_tile_intersection as gsplat does it. Every Gaussian counts its tiles, a scan gives the
+// places of their keys, and one radix sort orders them. Keys may exceed the capacity, so the
+// beginnings of tiles are counted separately.
 #include "fk/ops/gaussian_tile_intersection.h"
 #include "parts/device_scan.cuh"
 #include "parts/op.cuh"
@@ -46,7 +47,7 @@ struct Keys {
   uint64_t* keys;
   int32_t* ids;
   int64_t capacity;
-  int tile_bits, bits;  // of a tile; of a key, of which the highest is of those that are none
+  int tile_bits, bits;  // of a tile; of a key. The highest bit marks unused keys
 };
 __global__ void write_keys(const Boxes boxes, const float* depths, const int64_t* starts, const Keys to, int64_t all, int64_t of_image) {
   wait_for_inputs();
@@ -59,7 +60,7 @@ __global__ void write_keys(const Boxes boxes, const float* depths, const int64_t
     for (int column = x.first; column < x.last && at < to.capacity; ++column, ++at)
       to.keys[at] = low | uint64_t(row * boxes.wide + column) << 32, to.ids[at] = int32_t(i);
 }
-// What is left of the room sorts behind all keys.
+// Fills the rest of the capacity with keys which sort behind all others.
 __global__ void fill_rest(const Keys to, const int64_t* starts, const int32_t* per_gauss, int64_t* count, int64_t all) {
   wait_for_inputs();
   const int64_t i = item_of_thread(), found = all ? starts[all - 1] + per_gauss[all - 1] : 0;
@@ -75,7 +76,7 @@ struct TileIntersection : Base<fk::gaussian_tile_intersection> {
     void* temporary;
     size_t bytes;
     int64_t all;
-    // Without memory it only asks. `capacity` and the rest are limits or those of a call.
+    // Without memory it only counts. The sizes are limits, or the sizes of a call.
     Room(void* scratch, const op::init& init, int64_t images, int64_t gaussians, int64_t capacity) {
       ScratchArena parts(scratch);
       const int64_t tiles = init.tile_width * init.tile_height, n = images * gaussians;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// token_logprob, topk_logprobs: a cluster of blocks reads a row of logits once, for its largest value and the sum of exponentials beside
-// it. Of the largest, every block lists its own, and the first block merges the lists.
+// token_logprob, topk_logprobs: a cluster of blocks reads a row of logits once, for its largest
+// value and the sum of exponentials. For the top logits, every block makes a list, and the first
+// block merges the lists.
 #include "fk/ops/token_logprob.h"
 #include "fk/ops/topk_logprobs.h"
 #include "parts/cluster.cuh"
@@ -26,11 +27,12 @@ struct Mass {
   }
   __device__ u64 packed() const { return u64(__float_as_uint(most)) << 32 | __float_as_uint(sum); }
   __device__ static Mass of(u64 bits) { return {__uint_as_float(uint32_t(bits >> 32)), __uint_as_float(uint32_t(bits))}; }
-  // The sum is at least 1; the fast logarithm is bad near 1.
+  // The sum is at least 1. The fast logarithm is inexact near 1.
   __device__ float logarithm() const { return log1pf(sum - 1.F); }
 };
 
-// What a block shares: a mass of every warp, and of the block; keys of every warp; the block's list.
+// Shared memory of a block: a mass of every warp and of the block, keys of every warp, and the
+// list.
 struct Shared {
   u64 masses[32], mass, keys[32], best, list[kTopMost];
 };
@@ -52,7 +54,7 @@ template <class T> __device__ Mass mass_of(const T* row, int width, int part) {
   }
   return mine;
 }
-// The sum over the block, where other blocks can read it after cluster_sync().
+// Adds the masses of the block. Other blocks can read the sum after cluster_sync().
 __device__ void share_mass(Mass mine, Shared* shared) {
   const int lane = int(threadIdx.x) % 32;
   mine.over_lanes(32);
@@ -64,7 +66,8 @@ __device__ void share_mass(Mass mine, Shared* shared) {
     if (lane == 0) shared->mass = mine.packed();
   }
 }
-// Of all blocks of the cluster, by the first warp of any, between two cluster_sync().
+// The mass of all blocks of the cluster, by the first warp of any block, between two
+// cluster_sync().
 __device__ Mass mass_of_row(Shared* shared) {
   const int lane = int(threadIdx.x) % 32;
   Mass all;
@@ -96,7 +99,7 @@ topk_logprobs(const T* logits, const int64_t* offsets, int64_t* tokens, float* l
   wait_for_inputs();
   logits += int64_t(row) * width;
   share_mass(mass_of(logits, width, part), shared);
-  // The largest of this thread's that is not in the list yet; 0: none.
+  // The largest key of this thread below `below`; 0: no key.
   const auto next = [&](u64 below) {
     u64 best = 0;
 #pragma unroll 8

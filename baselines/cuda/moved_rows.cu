@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter_rows, concat, kv_cache_move, mla_cache_append, transpose: what only moves, sixteen bytes per thread.
+// Copies, sixteen bytes per thread: scatter_rows, concat, kv_cache_move, mla_cache_append,
+// transpose.
 #include "fk/ops/concat.h"
 #include "fk/ops/kv_cache_move.h"
 #include "fk/ops/mla_cache_append.h"
@@ -11,7 +12,7 @@ namespace {
 using namespace fkc;
 
 int64_t bytes_of(const fk_in* view) { return view->dtype.bits / 8; }
-// So many times 16 bytes are `bytes`, or a refusal.
+// The number of vectors of 16 bytes, or a refusal.
 int64_t vectors_of(int64_t bytes) {
   need(bytes % 16 == 0, "rows: multiples of 16 bytes only");
   return bytes / 16;
@@ -23,14 +24,14 @@ __global__ void __launch_bounds__(kItemThreads) scatter(const uint4* x, const in
   if (row < count) out[rows[row] * int64_t(vectors) + i % vectors] = x[i];
 }
 
-// Rows of a part, one below the other, into rows that are `step` apart.
+// Copies the rows of a part to rows which are `step` vectors apart.
 __global__ void __launch_bounds__(kItemThreads) place_part(const uint4* part, uint4* out, int64_t count, int vectors, int64_t step) {
   wait_for_inputs();
   const int64_t i = item_of_thread(), row = i / vectors;
   if (row < count) out[row * step + i % vectors] = part[i];
 }
 
-// Where a slot's row of a head lies; strides in elements of 16 bits.
+// The place of a slot's row of a head. Strides are in elements of 16 bits.
 struct Cache {
   uint16_t* data;
   int64_t page, slot, head;
@@ -41,7 +42,8 @@ struct Cache {
 Cache cache_of(const fk_inout* view) {
   return {fk::data<uint16_t>(view), view->strides[0], view->strides[1], view->ndim > 3 ? view->strides[2] : 0};
 }
-// kOut: from the caches into `moved`, [2, T, G, D]; else back, to other slots. Two launches, because a slot may be source and target.
+// kOut: from the caches into `moved`, [2, T, G, D]; else back, to other slots. There are two
+// launches, because a slot may be both source and target.
 template <bool kOut>
 __global__ void __launch_bounds__(kItemThreads) move(Cache k, Cache v, const int64_t* slots, const int64_t* targets, uint4* moved, int64_t tokens, int heads,
                                                  int vectors, int64_t page_size) {
@@ -55,7 +57,7 @@ __global__ void __launch_bounds__(kItemThreads) move(Cache k, Cache v, const int
   else *in_k = moved[i], *in_v = moved[count + i];
 }
 
-// The latent of a token, then its rotated key; vectors of 16 bytes, strides in elements.
+// Appends a token's latent, then its rotated key. vectors: of 16 bytes. Strides are in elements.
 __global__ void __launch_bounds__(kItemThreads) append_latent(const uint16_t* latent, const uint16_t* key, Cache cache, const int64_t* slots, int64_t tokens,
                                                           int64_t latent_token, int64_t key_token, int latents, int vectors, int64_t page_size) {
   wait_for_inputs();
@@ -66,7 +68,8 @@ __global__ void __launch_bounds__(kItemThreads) append_latent(const uint16_t* la
   *cache.at(slots[t], page_size, 0, vector) = *reinterpret_cast<const uint4*>(from);
 }
 
-// A block turns a tile of 32 by 32: rows are read and columns written along what is dense.
+// A block transposes a tile of 32 by 32 through shared memory, so that both reads and writes are
+// contiguous.
 constexpr int kTile = 32;
 template <class T, class O> __global__ void __launch_bounds__(kItemThreads) transpose(const T* x, O* out, int channels, int positions, int64_t tiles) {
   __shared__ float tile[kTile][kTile + 1];

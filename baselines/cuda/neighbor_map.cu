@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sparse_conv_neighbor_map with a bit for every cell of the output's grid: an output's rank is the number of bits before its
-// own, and a pair's place the number of pairs before it, so two scans take the place of hash tables and sorts, and everything is in
-// the order of inputs.
+// sparse_conv_neighbor_map with a bit for every cell of the output's grid. An output's rank is the
+// number of bits before its own, and a pair's place the number of pairs before it. So two scans
+// replace hash tables and sorts, and all results are in the order of inputs.
 #include "fk/ops/sparse_conv_neighbor_map.h"
 #include "parts/device_scan.cuh"
 #include "parts/op.cuh"
@@ -23,7 +23,7 @@ struct Grid {
     }
   }
   int64_t words(int64_t batch) const { return cdiv(batch * size[0] * size[1] * size[2], 32); }
-  // The output cell that an input meets at offset k of the kernel; -1 if there is none.
+  // The output cell of an input at offset k of the kernel; -1: no cell.
   __device__ int64_t reached(const int4& coord, int k) const {
     const int at_input[3] = {coord.y, coord.z, coord.w};
     int64_t cell = coord.x;
@@ -39,7 +39,7 @@ struct Grid {
   }
 };
 
-// Which cells are outputs, and how many are before each word of bits.
+// The cells which are outputs, and the number of outputs before each word of bits.
 struct Outputs {
   uint32_t* bits;
   int32_t* before;
@@ -76,7 +76,7 @@ __global__ void find_pairs(const Grid grid, const int4* coords, int rows, const 
 struct Pairs {
   int2* pairs;
   int32_t *counts, *out_count;
-  const int32_t *places, *inputs;  // inputs: which row an output of a submanifold has; null: its rank
+  const int32_t *places, *inputs;  // inputs: the row of each output of a submanifold; null: its rank
 };
 __global__ void write_pairs(const Grid grid, const int4* coords, int rows, const Outputs outputs, const Pairs to) {
   wait_for_inputs();
@@ -93,7 +93,7 @@ __global__ void write_pairs(const Grid grid, const int4* coords, int rows, const
   }
   if (row == rows - 1) to.counts[k] = place + meets;
 }
-// What has no room in the end is not written at all, as nobody may read it.
+// If outputs exceed the capacity, none is written, as no caller may read them.
 __global__ void write_outputs(const Grid grid, const Outputs outputs, int4* out, int64_t capacity) {
   wait_for_inputs();
   const int64_t w = item_of_thread();
@@ -119,7 +119,7 @@ struct NeighborMap : Base<fk::sparse_conv_neighbor_map> {
     void* temporary;
     size_t bytes;
     int64_t all;
-    // Without memory it only asks.
+    // Without memory it only counts.
     Room(void* scratch, const Grid& grid, int64_t batch, int64_t rows) {
       ScratchArena parts(scratch);
       outputs.words = grid.words(batch);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mean_pool, global_response_norm, embedding_bag: sums over rows of what is eight channels wide in a thread.
+// mean_pool, global_response_norm, embedding_bag: sums over rows, with eight channels in each
+// thread.
 #include "fk/ops/embedding_bag.h"
 #include "fk/ops/global_response_norm.h"
 #include "fk/ops/mean_pool.h"
@@ -8,10 +9,11 @@
 namespace {
 using namespace fkc;
 constexpr int kThreads = kItemThreads, kWarps = kThreads / 32;
-constexpr int64_t kPixels = 128;  // that a block sums up before it writes a part
+constexpr int64_t kPixels = 128;  // pixels of a part, which a block sums
 
-// Rows [first, last) of `rows`, `vectors` times eight wide, at eight channels of every lane: the sum of their values or squares over the
-// block, in the first warp. Each warp takes every eighth row.
+// Sums the values or squares of rows [first, last) over the block. Rows have `vectors` times eight
+// channels, and each lane has eight of them. The first warp gets the sum. Each warp takes every
+// eighth row.
 template <bool kSquares, class T> __device__ void sum_rows(const T* rows, int64_t first, int64_t last, int vectors, int vector, float (&sum)[8]) {
   __shared__ float parts[kWarps][8][33];
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
@@ -44,7 +46,8 @@ template <class T> __global__ void __launch_bounds__(kThreads) mean_pool(const T
   store8(out + (image * vectors + vector) * 8, o);
 }
 
-// Squares of channels over parts of an image, then one factor for every channel, then every element.
+// Three kernels: squares of channels over parts of an image, a factor for every channel, and every
+// element.
 template <class T> __global__ void __launch_bounds__(kThreads) square_parts(const T* x, float* sums, int64_t pixels, int vectors) {
   wait_for_inputs();
   const int vector = int(blockIdx.x) * 32 + int(threadIdx.x) % 32;

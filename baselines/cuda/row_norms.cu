@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm, l2_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated: a row belongs to a few lanes of a warp or to a block, sixteen bytes
-// per thread, and stays in registers from the first pass to the last.
+// layer_norm, l2_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated. Some lanes of a warp, or a
+// block, have a row, sixteen bytes per thread. The row stays in registers from the first pass to
+// the last.
 #include "fk/ops/l2_norm.h"
 #include "fk/ops/layer_norm.h"
 #include "fk/ops/q_kv_rms_norm.h"
@@ -11,11 +12,12 @@
 namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kThreadsMax = 1024, kPerMax = 4;
-// What four vectors take of the registers leaves room for half as many threads.
+// Four vectors take so many registers that only half as many threads fit.
 constexpr int most_threads(int per) { return per == 1 ? kThreadsMax : kThreadsMax / 2; }
 constexpr int64_t kWidthMax = int64_t{most_threads(kPerMax)} * kPerMax * 8;
 
-// Which rows a block has and how many threads share one: up to 32 lanes, a power of two, or the whole block.
+// The rows of a block, and the threads which share a row: up to 32 lanes, a power of two, or the
+// whole block.
 struct Shares {
   int lanes, threads;
   unsigned blocks;
@@ -73,7 +75,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) layer_norm(const T* x, con
       squares += values[p][k] * values[p][k];
     }
   }
-  __syncthreads();  // the memory of the first sum is used again
+  __syncthreads();  // block_sum() uses its memory again
   const float scale = rsqrtf(row_sum(squares, lanes) / count + eps);
 #pragma unroll
   for (int p = 0; p < kPer; ++p) {
@@ -115,7 +117,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) l2_norm(const T* x, T* out
   }
 }
 
-// Rows of heads of tokens that are normalised in place; strides in elements.
+// Rows of heads of tokens, normalised in place. Strides are in elements.
 template <class T> struct Side {
   T* x;
   Parameter<T> weight;
@@ -156,7 +158,8 @@ __global__ void __launch_bounds__(most_threads(kPer)) rms_in_place(Side<T> first
     store8(x + i * 8, values[p]);
   }
 }
-// Two sides in one launch; the second may be absent. What is wider says how many threads share a row.
+// Two sides in one launch. The second one may be absent. The wider one decides how many threads
+// share a row.
 template <class T> void normalize(const Side<T>& first, const Side<T>& second, float eps, const fk_ctx& ctx) {
   const int64_t rows = std::max(first.rows, second.rows);
   if (!rows) return;

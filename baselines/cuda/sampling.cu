@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_tokens: a cluster of blocks looks for the largest logit of a row, then its first block samples where that
-// is asked for. The order of tokens (larger logit first, then lower index) is that of
-// 64-bit keys, so every choice is "the first key at which a sum of units from the top reaches a target",
-// found digit by digit with histograms. Units are whole numbers (counts, or probabilities in fixed point),
-// so sums do not depend on the order of the atomic additions.
+// sample_tokens: a cluster of blocks finds the largest logit of a row. Its first block then
+// samples, if the row's temperature is above 0. Tokens are ordered by 64-bit keys (larger logit
+// first, then lower index). So every choice is the first key at which the sum of units from the top
+// reaches a target. Histograms find it digit by digit. Units are whole numbers (counts, or
+// probabilities in fixed point), so sums do not depend on the order of atomic additions.
 #include "fk/ops/sample_tokens.h"
 #include "parts/cluster.cuh"
 #include "parts/op.cuh"
@@ -24,7 +24,7 @@ struct Row {
   }
 };
 
-// Sum of the units of all keys that are at least `least`; the same in every thread.
+// The sum of the units of all keys from `least` on, in every thread.
 __device__ u64 total_of(const Row& row, u64 least, u64* shared) {
   if (threadIdx.x == 0) *shared = 0;
   __syncthreads();
@@ -39,7 +39,8 @@ __device__ u64 total_of(const Row& row, u64 least, u64* shared) {
   return all;
 }
 
-// The largest key, not below `least`, at which the units from the top reach `target`; `least` when they never do.
+// The largest key, not below `least`, at which the units from the top reach `target`; `least` if
+// they never do.
 __device__ u64 reach(const Row& row, u64 target, u64 least, u64* bins, u64* found) {
   u64 prefix = 0;
   for (int shift = 56; shift >= 0; shift -= 8) {
@@ -109,7 +110,7 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
     }
     const u64 all = total_of(row, least, bins);
     token = reach(row, u64(double(uniform[b]) * double(all)) + 1, least, bins, found);
-    // Rounding may ask for more than there is: then the last of those that are left.
+    // Rounding may make the target larger than the sum.
     if (token == 0) token = best;
   }
   if (threadIdx.x == 0) tokens[b] = index_of_key(token);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mamba_mixer2 as linear, causal convolution, scan, rms_norm_gated, linear; where every request has
-// one token and a state, the one-token forms of the two in the middle. z, x, b, c and dt are views.
+// mamba_mixer2 as linear, causal convolution, scan, rms_norm_gated, linear. If every request has
+// one token and a state, convolution and scan have their one-token forms.
 #include "core/graph/builder.hpp"
 
 namespace fk {
@@ -13,8 +13,9 @@ bool one_token(Builder& b, const Region& r) {
          b.shape(r["x"])[0] == b.shape(r["state_slots"])[0];
 }
 
-// One of the two in the middle. Without a word about fresh states the prefill form takes all as
-// there: any numbers that are not 0 say so, and the end of a request that has tokens is one.
+// The convolution or the scan. Without `has_initial_state`, the prefill form takes all states as
+// present. Any numbers other than 0 express this, and the ends of requests with tokens are such
+// numbers.
 Value step(Builder& b, const Region& r, const char* one, const char* many, const char* path,
            Args args) {
   if (one_token(b, r)) return r.call(b, one, path, std::move(args));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many query rows on Hopper, after FlashAttention-3: tiles of 128 rows by 128 keys, the heads that share a key head packed
-// into rows where their number divides 128. Blocks are persistent; which tiles a block does, plan() has listed.
-//   warps 0-3   fetch q, and fill two rings, of keys and of values: one of them by the copy engine, or all of them row by row where
-//               pages are small
-//   warps 4-11  two warpgroups, 64 rows each: scores by wgmma, softmax in registers, values by wgmma. While the scores of a tile of keys
-//               are made and online_softmaxed, the values of the one before are added, also across the end of a tile of rows; and the two
-//               warpgroups take turns on the tensor cores
+// Attention of many query rows on Hopper, after FlashAttention-3, in tiles of 128 rows by 128 keys.
+// If the number of heads with one key head divides 128, these heads are packed into rows. Blocks
+// are persistent. plan() has listed the tiles of each block.
+//   warps 0-3   load q, and fill a ring of keys and a ring of values: one warp with TMA, or all of them
+//               row by row if pages are small
+//   warps 4-11  two warpgroups with 64 rows each: scores by wgmma, softmax in registers, values by
+//               wgmma. While scores of a tile of keys are computed, the values of the previous tile are
+//               added, across the end of a tile of rows too. The warpgroups take turns on the tensor
+//               cores.
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/softmax.cuh"
@@ -22,7 +24,8 @@ struct Rows {
   float most[2], sum[2];
 };
 
-// Scores to shares of what is the largest so far, in place; the factor that brings earlier sums to it.
+// Turns scores into weights, in place. `shrink`: the factors of earlier sums, as the maxima may
+// have grown.
 __device__ inline void online_softmax(float (&scores)[kKeys / 2], Rows& rows, float scale, float (&shrink)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -46,7 +49,8 @@ __device__ inline void online_softmax(float (&scores)[kKeys / 2], Rows& rows, fl
   }
 }
 
-// The sums of a thread's two rows, divided, to out: of every eight columns a lane has two.
+// Divides the sums of a thread's two rows and writes them to out. A lane has two of every eight
+// columns.
 template <class T, int D> __device__ void write_rows(const float (&sums)[D / 2], const Rows& rows, const Arguments& a, int first, int token, int count, int unit) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -69,6 +73,8 @@ template <class T, int D> __device__ void write_rows(const float (&sums)[D / 2],
 }
 
 // By a warpgroup, for its 64 rows.
+// long: one software pipeline over registers. Its steps are the lambdas at the beginning, which
+// share all of its state.
 template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared<D> s, const Arguments& a) {
   const int group = int(threadIdx.x) / 128 - 1, lane = threadIdx.x % 32, first = group * 64 + int(threadIdx.x) / 32 % 4 * 16 + lane / 4;
   const auto my_turn = [&] { named_barrier_sync(1 + group, 256); };
@@ -85,7 +91,8 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
   uint32_t shares[kKeys / 16][4];
   Rows rows{{-INFINITY, -INFINITY}, {0, 0}};
 
-  // The keys that a row of `now` sees: from `low` to before `high`; a tile needs no look at them where all 64 rows see all of it.
+  // A row of `now` sees the keys from `low` to before `high`. If all 64 rows see all of a tile, it
+  // needs no masks.
   int low[2], high[2], most_low, least_high;
   const auto look = [&] {
     const auto seen = [&](int row, int& from, int& to) {
@@ -107,7 +114,7 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
         if (key < low[i / 2] || key >= high[i / 2]) scores[j * 4 + i] = -INFINITY;
       }
   };
-  // What threads have copied is not yet there for wgmma.
+  // Copies by threads need a fence before wgmma reads them.
   const auto await = [&](int kind, int of) {
     mbarrier_wait(s.full(kind, of), Shared<D>::parity(of));
     if (kPlace == Place::small_pages) fence_proxy_async_shared();
@@ -120,7 +127,7 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
       wgmma<T, kKeys>(scores, wgmma_descriptor(queries + i / 4 * kBox) + i % 4 * 2, wgmma_descriptor(keys + i / 4 * kBox) + i % 4 * 2, i > 0);
     wgmma_commit();
   };
-  // What the copy engine has brought from behind the last key may be anything; times nothing it has to be nothing.
+  // Rows behind the last key may hold anything, NaN too. Their weight is 0, so they have to be 0.
   const auto clear_values = [&](int of, int there) {
     for (int i = int(threadIdx.x) % 128; i < kKeys * 8 * Shared<D>::kBoxes; i += 128)
       if (i / 8 % kKeys >= there) store_shared(s.tile(1, of) + i * 16, make_uint4(0, 0, 0, 0));
@@ -155,12 +162,12 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
   hide();
   online_softmax(scores, rows, a.scale, shrink);
   share();
-  bool add = false;  // to what the tile of rows has already
+  bool add = false;  // to the sums of this tile of rows
   for (;;) {
     const int there = now.keys - tile * kKeys, token = now.token, count = now.rows, unit = now.unit;
-    const bool fresh = tile == now.begin;  // what follows is another tile of rows
+    const bool fresh = tile == now.begin;  // the next tile of keys belongs to another tile of rows
     if (fresh) {
-      const Work next = work_at(a, turn + 1);  // which whoever fetches has read before
+      const Work next = work_at(a, turn + 1);  // the producer has read it before
       if (!next.rows) break;
       now = next, ++turn, tile = now.end;
       look();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flash_attention3.cuh works on, and the warps that fetch it.
+// The work list and the shared memory of flash_attention3.cuh, and its producer warps.
 #pragma once
 #include "../parts/cp_async.cuh"
 #include "../parts/tma.cuh"
@@ -11,16 +11,18 @@ namespace tiles {
 
 constexpr int kRows = 128, kKeys = 128, kThreads = 384, kBarriers = 1024, kBox = kKeys * 128;  // a box: rows of 64 elements
 
-// Where keys and values lie: in rows, or in pages, whose rows the copy engine brings from eight on at once and threads one by one.
+// The place of keys and values: in rows, or in pages. TMA loads pages of eight rows and more,
+// threads load smaller pages.
 enum class Place { rows, pages, small_pages };
-constexpr int kPageLeast = 8;  // rows of a page, as many as the swizzle repeats after
+constexpr int kPageLeast = 8;  // rows of a page: the swizzle has a period of eight rows
 
-// A tile of rows of a unit of heads, as plan() writes it; without rows it ends a block's list.
+// A tile of rows of a unit of heads, as plan() writes it. An item without rows ends the list of a
+// block.
 struct Work {
-  int token, rows;       // its first query token and how many rows it has, tokens times packed heads
-  int position, keys;    // the position of the first token among the keys, and how many of those there are
-  int where;             // the first key's row, or the request whose pages they are in
-  int begin, end, unit;  // tiles of keys, from `end` down to `begin`
+  int token, rows;       // the first query token; tokens times packed heads
+  int position, keys;    // the first token's position among the keys; the number of keys
+  int where;             // the row of the first key, or the request which has the pages
+  int begin, end, unit;  // tiles of keys, taken from `end` down to `begin`
 };
 static_assert(sizeof(Work) == 32);
 
@@ -48,14 +50,14 @@ template <int D> struct Shared {
   __device__ uint32_t q() const { return base + kBarriers; }
   __device__ uint32_t tile(int kind, int n) const { return q() + kBytes * (1 + kind * kStages + n % kStages); }
   __device__ static uint32_t parity(int n) { return uint32_t(n / kStages) & 1; }
-  // Until the consumers have done with what was there before.
+  // Waits until the consumers have released the stage.
   __device__ void await_room(int kind, int n) const {
     if (n >= kStages) mbarrier_wait(empty(kind, n), parity(n - kStages));
   }
 };
 static_assert(Shared<128>::kTotal <= 227 << 10);
 
-// What a block does at its turn; the one after the last has no rows.
+// The item of a block's turn. The item after the last one has no rows.
 __device__ inline Work work_at(const Arguments& a, int turn) {
   if (turn >= a.turns) return Work{};
   const int4* at = reinterpret_cast<const int4*>(a.work + int64_t(blockIdx.x) * a.turns + turn);
@@ -90,7 +92,7 @@ template <int D> __device__ void fetch_rows(const Shared<D> s, const CUtensorMap
   }
 }
 
-// By a warp, a box of a page for each lane; zeros where there is no page.
+// By a warp: each lane loads a box of a page. A row without a page becomes zeros.
 template <int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMap& q, const CUtensorMap& k, const CUtensorMap& v, const Arguments& a) {
   constexpr int kBoxes = Shared<D>::kBoxes;
   const int lane = threadIdx.x, slots = 1 << a.page_shift, rows = min(slots, kKeys), own = lane / kBoxes * rows, box = lane % kBoxes;
@@ -122,11 +124,12 @@ template <int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMa
   }
 }
 
-// By 128 threads; zeros behind the last key. A lane knows where one of the 32 rows lies that its warp copies, and tells the others.
+// By 128 threads. Rows behind the last key become zeros. Each lane finds the place of one of the 32
+// rows of its warp, and the lanes exchange these.
 template <class T, int D> __device__ void fetch_small_pages(const Shared<D> s, const CUtensorMap& q, const Arguments& a) {
   constexpr int kChunks = D / 8, kAtOnce = 32 / kChunks, kStep = 4 * kAtOnce;  // chunks of 16 bytes; rows of a warp and of all
   const int lane = threadIdx.x % 32, warp = int(threadIdx.x) / 32, chunk = lane % kChunks, first = warp * kAtOnce + lane / kChunks;
-  const int own = lane / kAtOnce * kStep + warp * kAtOnce + lane % kAtOnce;  // the row that this lane knows
+  const int own = lane / kAtOnce * kStep + warp * kAtOnce + lane % kAtOnce;  // the row of this lane
   const auto page_of = [&](const Work& w, int tile) {
     const int key = tile * kKeys + own;
     return key < w.keys ? a.tables[int64_t(w.where) * a.width + (key >> a.page_shift)] : -1;

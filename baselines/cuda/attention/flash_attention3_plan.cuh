@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of flash_attention3.cuh as a step of an op: what it takes, what plan() writes for it, and its launch.
+// flash_attention3.cuh as a step of an op: its limits, its plan, and its launch.
 #pragma once
 #include <functional>
 #include <type_traits>
@@ -11,15 +11,15 @@
 
 namespace fkc::tiles {
 
-// Heads, and how they are divided: a tile's rows are its tokens times the heads of a key head, where these divide it; else each head has
-// tiles of its own.
+// Heads, and their division into tiles. If the number of heads with one key head divides a tile's
+// rows, its rows are tokens times these heads. Else each head has tiles of its own.
 struct Heads {
   int64_t group, pack, units, dim;
   Heads(int64_t heads, int64_t key_heads, int64_t head_dim)
       : group(heads / key_heads), pack(group <= kRows && (group & (group - 1)) == 0 ? group : 1), units(heads / pack), dim(head_dim) {}
 };
 
-// How many tiles a block's list has room for, of so many: sizes differ, so that who has small ones has more of them.
+// The length of a block's list. Tiles differ in size, so a block with small tiles has more of them.
 inline int64_t most_turns(int64_t tiles, int64_t blocks) { return 2 * cdiv(tiles, blocks) + 1; }
 inline int64_t plan_bytes(int64_t tokens, int64_t requests, const Heads& h) {
   const int64_t tiles = (cdiv(tokens * h.pack, kRows) + requests) * h.units, blocks = sm_count();
@@ -27,12 +27,13 @@ inline int64_t plan_bytes(int64_t tokens, int64_t requests, const Heads& h) {
 }
 
 struct Request {
-  int64_t token, tokens, keys, where;  // `where` as in Work
+  int64_t token, tokens, keys, where;  // `where`: as in Work
 };
 
-// Lists for all blocks: the tiles with the most keys first, each to the block that has least to do until then. Where keys are many, key
-// heads come one after the other, as many at a time as the second cache has room for. Returns the bytes used, of one token from each
-// request as many whatever their keys are: such a step may have been captured.
+// Writes lists for all blocks. Tiles with the most keys come first, and each goes to the block with
+// the least work until then. If keys are many, key heads follow each other, as many at a time as L2
+// has room for. Returns the bytes of the plan. With one token for each request, the bytes do not
+// depend on the keys, as a graph may have captured the step.
 template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_t window, bool causal, RequestOf request_of, void* blob) {
   constexpr int64_t kCache = int64_t{24} << 20;
   const int64_t step = kRows / h.pack;
@@ -48,7 +49,7 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
       tiles.push_back({int(request.token + token), int(tokens * h.pack), int(position), int(request.keys), int(request.where), int(begin), int(end), 0});
     }
   }
-  // Of a step that may have been captured requests count also where they have no token.
+  // A captured step counts requests without a token too.
   const bool steady = most_tokens == 1;
   const int64_t all = (steady ? requests : int64_t(tiles.size())) * h.units, blocks = std::min<int64_t>(all, sm_count());
   if (tiles.empty()) return 0;
@@ -59,7 +60,8 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
       for (const Work& tile : tiles)
         for (int64_t u = unit; u < std::min(unit + section, h.units); ++u) visit(tile, int(u));
   };
-  // What blocks have to do and, below it, which they are; the least is on top.
+  // The work of each block in the upper bits, its number in the lower ones. The block with the
+  // least work is on top.
   std::vector<uint64_t> free;
   for (int64_t b = 0; b < blocks; ++b) free.push_back(uint64_t(b));
   const int most = int(steady ? cdiv(all, blocks) : most_turns(all, blocks));
@@ -91,7 +93,7 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
 inline uint64_t bytes_of(int64_t elements) { return uint64_t(elements) * 2; }
 // Keys or values in rows.
 inline CUtensorMap map_of_rows(const fk_in* of, const fk_in* q, int64_t head_dim) {
-  if (!of->shape[0]) of = q;  // no key at all: something to read, which nobody sees
+  if (!of->shape[0]) of = q;  // no keys: any memory which can be read, as no row sees it
   return tensor_map<3>(of->data, FK_DTYPE(of) == FK_BF16, {uint64_t(head_dim), uint64_t(of->shape[0]), uint64_t(of->shape[1])}, {bytes_of(of->strides[0]), bytes_of(of->strides[1])},
                        {64, kKeys, 1});
 }
@@ -101,10 +103,10 @@ inline CUtensorMap map_of_pages(const fk_in* of) {
                        {bytes_of(of->strides[1]), bytes_of(of->strides[2]), bytes_of(of->strides[0])}, {64, uint32_t(std::min<int64_t>(of->shape[1], kKeys)), 1, 1});
 }
 
-// `a` but for the plan and what packs heads; k and v are in pages where there are tables.
+// `a`: all but the plan and the packing of heads. With tables, k and v are in pages.
 template <class T> void attend(Arguments a, const Heads& h, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
   if (!ctx.plan_bytes) return;
-  // plan() has lists for all multiprocessors, or for as many blocks as there are tiles, of one each.
+  // plan() has a list for each multiprocessor, or one item for each of fewer blocks.
   const int64_t works = ctx.plan_bytes / int64_t{sizeof(Work)}, blocks = std::min<int64_t>(works, sm_count());
   a.work = static_cast<const Work*>(ctx.plan), a.turns = int(works / blocks), a.group = int(h.group), a.pack_shift = 0;
   while (int64_t{1} << a.pack_shift < h.pack) ++a.pack_shift;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many query rows over pages, whose keys and values are first copied to rows without gaps: the copy engine then brings a tile in one box
-// instead of one for each page, which many rows for each key win back.
+// Very many query rows over pages. Keys and values are first copied to rows without gaps, so TMA
+// loads a tile in one box instead of a box for each page. The gain exceeds the copy if there are
+// many rows for each key.
 #pragma once
 #include <algorithm>
 
@@ -9,17 +10,17 @@
 
 namespace fkc::tiles {
 
-constexpr int64_t kRowsPerKey = 8192;              // query rows of a key head that see a key, from which on the copy is won back
+constexpr int64_t kRowsPerKey = 8192;              // query rows for each key and key head, from which on the copy pays
 constexpr int64_t kGatheredBytes = int64_t{128} << 20;  // of keys and values at most
 
 inline int64_t bytes_of_key(int64_t key_heads, const Heads& h) { return key_heads * h.dim * 4; }
-// Scratch memory that such steps of at most so many tokens want.
+// Bytes of scratch memory for a step of at most so many tokens.
 inline int64_t gathered_bytes(int64_t tokens, int64_t keys, int64_t key_heads, const Heads& h) {
   return tokens * h.group < kRowsPerKey ? 0 : std::min(keys * bytes_of_key(key_heads, h), kGatheredBytes);
 }
 
-// Where the keys of each request begin, [requests + 1], stands behind the lists of a plan, whose size tells that it is there: it leaves 16
-// bytes over.
+// The first key of each request, [requests + 1], stands behind the lists of the plan. Such a plan
+// has a size of 16 more than a multiple of 32, so the kernels recognise it.
 inline int64_t starts_bytes(int64_t requests) { return cdiv((requests + 1) * 4, 32) * 32 + 16; }
 inline bool is_gathered(int64_t plan_bytes) { return plan_bytes % 32 == 16; }
 
@@ -36,7 +37,8 @@ template <class RequestOf> bool gathers(int64_t requests, int64_t key_heads, con
   return keys && keys <= kGatheredBytes / bytes_of_key(key_heads, h) && rows >= double(kRowsPerKey) * double(keys);
 }
 
-// plan() for rows, and where they begin; the keys of requests without a token are not copied.
+// plan() for rows, and the first key of each request. Keys of requests without a token are not
+// copied.
 template <class RequestOf> int64_t plan_gathered(int64_t requests, const Heads& h, RequestOf request_of, bool causal, void* blob) {
   std::vector<int32_t> starts(1);
   for (int64_t r = 0; r < requests; ++r) starts.push_back(starts.back() + int32_t(request_of(r).tokens ? request_of(r).keys : 0));
@@ -51,7 +53,8 @@ template <class RequestOf> int64_t plan_gathered(int64_t requests, const Heads& 
 
 constexpr int kGatherThreads = 256;
 
-// Keys, then values, of request blockIdx.y to rows [key, head, D] of `to`, 16 bytes a thread.
+// Copies keys, then values, of request blockIdx.y to rows [key, head, D] of `to`, 16 bytes a
+// thread.
 inline __global__ void __launch_bounds__(kGatherThreads)
     gather_pages(const AttentionCache k, const AttentionCache v, const int32_t* tables, int width, int page_shift, const int32_t* starts, int chunks, int head_chunks, uint4* to, int64_t values) {
   launch_dependents();
@@ -71,7 +74,7 @@ inline __global__ void __launch_bounds__(kGatherThreads)
   }
 }
 
-// attend() of a plan of plan_gathered(), with the tables in `a`.
+// attend() with a plan of plan_gathered(). `a` has the tables.
 template <class T> void attend_gathered(Arguments a, const Heads& h, int64_t requests, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
   const int64_t heads = k->shape[2], row = heads * h.dim, room = std::min(ctx.scratch_bytes, kGatheredBytes) / bytes_of_key(heads, h), lists = ctx.plan_bytes - starts_bytes(requests);
   auto* const keys = static_cast<uint16_t*>(ctx.scratch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of paged_attention share.
+// Arguments of the kernels of paged_attention.
 #pragma once
 
 namespace fkc {
@@ -21,7 +21,7 @@ struct AttentionParams {
   float scale, softcap;
 };
 
-// In decode, what the projection of one token has left: q, k and v, neither rotated nor in the cache.
+// In decode, the projection of one token: q, k and v, neither rotated nor in the cache.
 struct FreshToken {
   const void* qkv;
   const float* table;  // [positions, head_dim]: cosines, then sines

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small sums, a word of 16 bytes of a thread: every rank sends all that it has to all others, in
-// words that say themselves that they are there (ll_words.cuh). Who takes a word leaves zeros, and
-// a warp counts its calls itself: so nobody waits for another warp of its rank, and all that a warp
-// touches in a call lies together.
+// One-shot all_reduce of small tensors, as in the LL protocol of NCCL. Every rank sends all its
+// words to all other ranks, a word of 16 bytes for each thread. The words carry their own flags
+// (ll_words.cuh). The receiver of a word leaves zeros, and each warp counts its own calls. So no
+// warp waits for another warp of its rank, and a warp's memory of a call is contiguous.
 //
-// There are two sets of boxes, which a warp uses in turn. One is written again by a kernel behind
-// one that has heard from this rank, which sent that after its last kernel on this set had ended.
+// There are two sets of boxes, which a warp uses in turn. A kernel writes to a set again only after
+// a kernel which has heard from this rank. This rank sent that message after its last kernel on the
+// set had ended.
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/peer.cuh"
@@ -16,8 +17,8 @@ namespace fkc {
 struct Mail {
   static constexpr int kWarps = 4096;
   static constexpr int64_t kHead = kWarps * 4,
-                           kBox = 32 * 16;  // the warps' numbers; of a rank, for a warp
-  // Of a call at most. More than this is sent twice in less time than to everybody at once.
+                           kBox = 32 * 16;  // call numbers of warps; bytes of a rank for a warp
+  // The most bytes of a call. Above it, reducing parts and sending the sums (two-shot) is faster.
   static int64_t most(int ranks) { return kWarps * kBox / (ranks <= 4 ? 1 : 4); }
   static int64_t bytes(int ranks) {
     return kHead + 2 * kBox * kWarps * (ranks <= 2 ? 2 : ranks <= 4 ? 4 : kMostRanks);
@@ -27,7 +28,7 @@ struct Mail {
 template <int kMost>
 struct Mailboxes {
   char* mine;
-  char* others[kMost - 1];  // from the next rank on
+  char* others[kMost - 1];  // begins with the next rank
   int rank, size;
   explicit Mailboxes(const Ranks& ranks)
       : mine(ranks.at[ranks.rank]), others{}, rank(ranks.rank), size(ranks.size) {
@@ -35,14 +36,13 @@ struct Mailboxes {
   }
 };
 
-// A part of a word, the last one, or one that is not aligned: so many bytes, of which only every
-// two are.
+// Copies a part of a word: the last word, or a word which is aligned to two bytes only.
 __device__ inline void copy_pairs(void* to, const void* from, int64_t bytes) {
   for (int64_t b = 0; b < bytes; b += 2)
     memcpy(static_cast<char*>(to) + b, static_cast<const char*>(from) + b, 2);
 }
 
-// kWhole: words of x and out are aligned, and whole.
+// kWhole: all words of x and out are whole and aligned.
 template <class T, int kMost, bool kWhole>
 __global__ void __launch_bounds__(512)
     one_shot_all_reduce_ll(const char* x, char* out, int64_t bytes,
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(512)
   const uint32_t word = blockIdx.x * blockDim.x + threadIdx.x, warp = word / 32;
   const int64_t first = int64_t(word) * 16, count = bytes - first < 16 ? bytes - first : 16;
   const bool there = count > 0;
-  // On its way while it is found out where it goes.
+  // The load is in flight while the addresses are computed.
   uint4 own{};
   if (there) {
     if constexpr (kWhole)
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(512)
   uint4 all[kMost];
   const auto look = [&] {
     bool complete = true;
-    if constexpr (kMost == 2) {  // one load: of two the order is nothing
+    if constexpr (kMost == 2) {  // one load: the order of two terms does not matter
       all[0] = all[1] = own;
       if (boxes.size == 2) all[1] = load_relaxed(box_of(boxes.mine, 1 - boxes.rank));
       return whole(all[1]);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(512)
       if (r < boxes.size) sum.add(sent<T>(all[r]), by);
   };
   if (op == FK_SUM)
-    add_up(FK_SUM);  // nothing to decide for each element
+    add_up(FK_SUM);  // without a decision for each element
   else
     add_up(op);
   const uint4 packed = sum.word();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_gather_linear in one kernel: two warps of every block send this rank's rows to the others, few at a time, while tiles of
-// this rank's own rows are multiplied (overlapped_gemm.cuh), and then tiles of the others' as they have come (overlap.hpp).
-//   warps 10, 11  send rows, and say that they were sent
+// all_gather_linear in one kernel. Two warps of every block send this rank's rows to the others,
+// some at a time. Meanwhile the other warps multiply tiles of this rank's own rows
+// (overlapped_gemm.cuh), and then tiles of the others' rows as they arrive (overlap.hpp).
+//   warps 10, 11  send rows, and messages about them
 //
-// Rows of a call go to one of two boxes, in turn: who sends waits until the reader is done with the call before the last one.
+// Calls use two boxes in turn. A sender waits until the reader is done with the call before the
+// last one.
 #include "../parts/cluster.cuh"
 #include "../parts/op.cuh"
 #include "../parts/peer.cuh"
@@ -27,7 +29,7 @@ template <class T> struct Arguments {
   RowRoom room;
 };
 
-// This rank's rows are read where they are, the others' from the box that they were sent to.
+// This rank's rows are read in place, the others' rows from their boxes.
 struct GatheredRows {
   const CUtensorMap &own, &boxes;
   const Plan& plan;
@@ -42,7 +44,7 @@ struct GatheredRows {
     static_assert(kUnits == 32, "a lane each");
     if (unit < plan.units()) wait_until(number_at(ranks, ranks.rank, room.number(pair.part, unit)), call + 1);
     __syncwarp();
-    fence_proxy_async();  // others wrote it, the copy engine reads it
+    fence_proxy_async();  // other ranks wrote it, TMA reads it
   }
   __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
     if (pair.part == ranks.rank) return tma_load_2d(to, own, k, first(pair), barrier);
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   cluster_sync();
   if (warp < 8) {
     warpgroup_reg_alloc<kRegistersMultiply>();
-    grid_dependency_wait();  // out may still be read
+    grid_dependency_wait();  // the previous kernel may still read out
     multiply_tiles<T>(ring, a, ranks.rank);
   } else {
     warpgroup_reg_dealloc<kRegistersElse>();

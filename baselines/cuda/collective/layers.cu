@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a divided layer has instead of its parts: all_reduce_add_rms_norm, a row by a block and the sum at once
-// (one_shot.cuh), and the embedding of a vocabulary of which this rank has a part.
+// Ops of divided layers: all_reduce_add_rms_norm with a block for each row and a one-shot sum
+// (one_shot.cuh), and the embedding of a divided vocabulary.
 #include "../parts/op.cuh"
 #include "fk/ops/all_reduce_add_rms_norm.h"
 #include "fk/ops/vocab_parallel_embedding.h"
@@ -15,8 +15,8 @@ template <class T, int kPer, int kMost>
 __global__ void __launch_bounds__(kThreadsMax)
     one_shot_all_reduce_rms_norm(const uint4* x, uint4* residual, const uint4* weight, uint4* out, int words, int rows, float eps, const __grid_constant__ Ranks ranks) {
   constexpr int kCount = 16 / sizeof(T);
-  // What comes from memory is on its way before it is known where anything goes: of the first row, which mostly is the only one,
-  // x and residual; and weights, where there are registers for them, before x exists.
+  // Loads are in flight before their use is known: x and residual of the first row, which is mostly
+  // the only one. Weights are loaded before x exists, if there are registers for them.
   uint4 own[kPer], before[kPer], gain[1];
   const int first = int(blockIdx.x);
   const auto each = [&](auto f) {
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreadsMax)
       for (int k = 0; k < kCount; ++k) values[p].at[k] *= scale * w.at[k];
       out[base + i] = values[p].word();
     });
-    __syncthreads();  // block_sum's memory
+    __syncthreads();  // block_sum() uses its memory again
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of linear_all_reduce and linear_reduce_scatter have in common, that for two ranks
-// and a short K and that for all others.
+// Shared by both kernels of linear_all_reduce and linear_reduce_scatter: linear_sum.cu and
+// linear_sum_of_two.cuh.
 #pragma once
 #include "../parts/tma.cuh"
 #include "overlapped_gemm.cuh"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_all_reduce and linear_reduce_scatter of two ranks. The other's tiles are multiplied first
-// and sent to it; while a tile of this rank's own is multiplied, the other's share of it is fetched
-// to where the tile will wait for being sent, and who multiplied adds it up: nothing of a sum is
+// linear_all_reduce and linear_reduce_scatter of two ranks. The other rank's tiles are multiplied
+// first and sent to it. While this rank multiplies an own tile, the other's share is loaded to the
+// shared memory in which the tile will stand. The warps which multiply add the share. So no sum is
 // read back from memory.
-//   warps 0-7     write the other's tiles to shared memory; of their own the sums, there and to out
-//   warp 9        sends both with the copy engine, and fetches shares before sums
-//   warps 10, 11  of an all_reduce, take the other's sums
+//   warps 0-7     write the other's tiles to shared memory; sums of own tiles go there and to out
+//   warp 9        sends both by TMA, and loads shares before sums
+//   warps 10, 11  for all_reduce, take the other's sums
 //
-// Nobody waits in a circle: the other's tiles wait for nothing of this call, own tiles for the
-// other's, and taking for own tiles.
+// There is no deadlock: the other's tiles wait for nothing of this call, own tiles wait for the
+// other's tiles, and taking waits for own tiles.
 #pragma once
 #include "../parts/cluster.cuh"
 #include "../parts/op.cuh"
@@ -19,8 +19,8 @@
 
 namespace fkc::overlap {
 
-// Where a tile waits: there is room for it, and before a sum the other's share is there; all warps
-// have written it.
+// The place of a tile. `room`: it is free, and has the other's share before a sum. `full`: all
+// warps have written the tile.
 struct Passing {
   uint32_t room, full, tile;
 };
@@ -47,7 +47,7 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
         if (row >= rows) return;
         const uint32_t at = passing.tile + word_of(row, eighth) * 16;
         auto sum = Elements<T, uint4>::of(word);
-        sum.add(load_shared(at), FK_SUM);  // of two the order is nothing
+        sum.add(load_shared(at), FK_SUM);  // the order of two terms does not matter
         const uint4 packed = sum.word();
         if constexpr (kAll) store_shared(at, packed);
         if (column + eighth * 8 < a.n)
@@ -78,7 +78,7 @@ __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const 
     const int slot = pairs.slot(), part = pairs.pair.part, rows = a.plan.tile_rows(part, slot);
     if (part == me && rows > 0) {
       wait_until(number_at(ranks, me, a.room.shared_number(other, slot)), call + 1);
-      fence_proxy_async();  // the other wrote it, the copy engine reads it
+      fence_proxy_async();  // the other rank wrote it, TMA reads it
       mbarrier_arrive_expect_tx(passing.room, rows * kRowBytes);
       bulk_load(passing.tile, ranks.at[me] + a.room.shared(other, slot), rows * kRowBytes,
                 passing.room);
@@ -110,8 +110,8 @@ __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const 
   }
 }
 
-// By warps 10 and 11: the other's sums, slice by slice as they come, of the tiles that have this
-// block's place there.
+// By warps 10 and 11: takes the other's sums, slice by slice as they arrive. Its tiles are those of
+// the block with this block's number.
 template <class T>
 __device__ void take_sums(const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank, other = 1 - me, thread = int(threadIdx.x) % kTalkers;
@@ -125,7 +125,7 @@ __device__ void take_sums(const Arguments<T>& a, const Ranks& ranks) {
     const uint4* const box = box_at(ranks, me, a.room.summed(other, slot));
     for (int slice = 0; slice < kSlices; ++slice) {
       constexpr int kFew =
-          kSliceRows * kRowWords / kTalkers;  // words of a thread: a slice is one trip
+          kSliceRows * kRowWords / kTalkers;  // words of a thread: one trip for a slice
       const int first = slice * kSliceRows * kRowWords + thread,
                 end = first - thread + a.plan.slice_rows(other, slot, slice) * kRowWords;
       if (first - thread == end) break;
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   cluster_sync();
   if (warp < 8) {
     warpgroup_reg_alloc<kRegistersMultiply>();
-    grid_dependency_wait();  // out may still be read
+    grid_dependency_wait();  // the previous kernel may still read out
     multiply_halves<T, kAll>(ring, passing, a, ranks.rank);
   } else {
     warpgroup_reg_dealloc<kRegistersElse>();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of few tokens, which carry their own flags: where they come there are zeros, and they are
-// sent inverted, so that one which is not zero is there. What would be sent as zero, a NaN with all
-// bits set, is sent as the NaN beside it. So nobody waits for a fence and a number behind rows.
+// Exchanges of few tokens in the LL protocol: words carry their own flags. A box holds zeros before
+// a word comes. Words are sent inverted, so a word which is not zero has arrived. A NaN with all
+// bits set would be sent as zero. It is sent as the neighbouring NaN. So no thread waits for a
+// fence and a number behind the rows.
 //
-// Who reads a box leaves zeros, and there are two sets of them; tables, which everybody reads, are
-// cleared in the call after theirs, when all of them has come, and there are three. A set is
-// written again two or three calls later, by somebody who has heard of this rank in every call
-// between: so this rank had ended its own call on it.
+// The reader of a box leaves zeros, and there are two sets of boxes. All threads read tables, so
+// the next call clears them after all of its own tables have arrived. There are three sets of
+// tables. A rank writes to a set again two or three calls later. Until then it has heard from this
+// rank in every call, so this rank's call on the set has ended.
 #pragma once
 #include <type_traits>
 
@@ -15,7 +16,7 @@
 
 namespace fkc::experts {
 
-// Parts of a word that each are there or not.
+// Parts of a word, each with a flag of its own.
 template <class Word>
 struct Parts {
   using Part = std::conditional_t<sizeof(Word) == 1, unsigned char,
@@ -58,7 +59,7 @@ __device__ void send_word(Word* to, const Word& word) {
   memcpy(&whole, &parts, sizeof whole);
   store_relaxed(reinterpret_cast<typename Parts<Word>::Whole*>(to), whole);
 }
-// True when it is there.
+// True if the word has arrived.
 template <class Word>
 __device__ bool look_for_word(const Word* at, Word& word) {
   const auto whole = load_relaxed(reinterpret_cast<const typename Parts<Word>::Whole*>(at));
@@ -72,7 +73,7 @@ template <class F>
 __device__ void await(F came) {
   for (Waiting waiting; !came();) waiting.turn();
 }
-// Until all words of a thread have come; `at(k)` is where one comes to, or null.
+// Waits until all words of a thread have arrived. at(k): the place of word k, or null.
 template <int kCount, class Word, class At>
 __device__ void await_words(Word (&words)[kCount], At at) {
   await([&] {
@@ -83,7 +84,7 @@ __device__ void await_words(Word (&words)[kCount], At at) {
     return all;
   });
 }
-// The same, and leaves zeros.
+// The same, and clears the places.
 template <int kCount, class Word, class At>
 __device__ void take_words(Word (&words)[kCount], At at) {
   await_words(words, at);
@@ -92,7 +93,7 @@ __device__ void take_words(Word (&words)[kCount], At at) {
     if (Word* from = at(k)) *from = Word{};
 }
 
-// The sets of a call, and the tables of the call before.
+// Selects the sets of a call, and the tables of the previous call.
 __device__ inline void turn_unflagged(Shape& s, Shape& before, uint32_t call) {
   before = s;
   const auto turn = [](Shape& of, uint32_t number) {
@@ -101,14 +102,14 @@ __device__ inline void turn_unflagged(Shape& s, Shape& before, uint32_t call) {
   };
   turn(s, call), turn(before, call + 2);
 }
-// How many tokens a rank has; the rest of its word is nothing.
+// The number of a rank's tokens. The rest of the word is unused.
 __device__ inline uint4* head_of(const Ranks& ranks, const Shape& s, int owner, int from) {
   return reinterpret_cast<uint4*>(ranks.at[owner] + s.tokens_at) + from;
 }
 static_assert(kMostRanks * sizeof(uint4) <= 256, "heads have the room of numbers of tokens");
 
-// By a block: this rank's table to all ranks, four choices at once, and then how many tokens they
-// are of: who has heard of those mostly finds the others.
+// By a block: sends this rank's table to all ranks, four choices at once, and then the number of
+// its tokens. A rank which has received this number mostly finds the table too.
 __device__ inline void send_table(const int32_t* words, int tokens, const Shape& s,
                                   const Ranks& ranks) {
   const int all = tokens * s.top_k;
@@ -123,14 +124,15 @@ __device__ inline void send_table(const int32_t* words, int tokens, const Shape&
   if (int(threadIdx.x) < ranks.size)
     send_word(head_of(ranks, s, int(threadIdx.x), ranks.rank), uint4{unsigned(tokens), 0, 0, 0});
 }
-// By all blocks.
+// By all blocks: clears the tables of the previous call.
 __device__ inline void clear_tables(const Shape& before, const Ranks& ranks) {
   auto* tables = reinterpret_cast<uint4*>(ranks.at[ranks.rank] + before.tokens_at);
   const int64_t words = before.tables / int64_t(sizeof(uint4));
   for (int64_t i = blockIdx.x * kThreads + threadIdx.x; i < words; i += gridDim.x * kThreads)
     tables[i] = uint4{0, 0, 0, 0};
 }
-// By a block: the tokens of the rank of each lane; 0 of lanes that have none.
+// By a block: the number of tokens of the rank with the number of each lane, and 0 beyond the
+// ranks.
 __device__ inline int hear_tokens(const Shape& s, const Ranks& ranks) {
   __shared__ int heard[kMostRanks];
   if (int(threadIdx.x) < ranks.size) {
@@ -141,8 +143,8 @@ __device__ inline int hear_tokens(const Shape& s, const Ranks& ranks) {
   __syncthreads();
   return int(threadIdx.x) % 32 < ranks.size ? heard[threadIdx.x % 32] : 0;
 }
-// By a block: until the others' whole tables have come, so that none of their words comes when they
-// have been cleared.
+// By a block: waits for the whole tables of the other ranks. So none of their words arrives after
+// the tables are cleared.
 __device__ inline void hear_tables(const Shape& s, const Ranks& ranks) {
   for (int r = 0; r < ranks.size; ++r) {
     if (r == ranks.rank) continue;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that are not zero, for memory that is: who finds no zero has everything, so that there are
-// no flags and one trip. Minus zero, the only content that would be sent as zero, is sent as plus
-// zero.
+// Words which carry their own flag, for memory of zeros: a word without a zero part has arrived, in
+// one trip. The only value which would be sent as zero is minus zero, and it arrives as plus zero.
 #pragma once
 #include "ranks.cuh"
 

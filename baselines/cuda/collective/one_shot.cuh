@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of what fits into an inbox. Every rank sends all that it has to all others, in words that say themselves that
-// they are there (ll_words.cuh). There are three inboxes. A call uses one and clears that of the call before it: nobody
-// may use it again before this rank has begun the call after this one.
+// One-shot sums, of tensors which fit into an inbox. Every rank sends all its words to all others.
+// The words carry their own flags (ll_words.cuh). There are three inboxes. A call uses one, and
+// clears the one of the previous call. No rank uses that one again before this rank has begun the
+// next call.
 #pragma once
 #include "../parts/peer.cuh"
 #include "ll_words.cuh"
@@ -10,24 +11,25 @@ namespace fkc {
 
 struct Inboxes {
   static constexpr int64_t kHead = 256;
-  // Bytes of one rank in one inbox. More than this is sent twice in less time than to everybody at once.
+  // Bytes of one rank in one inbox. Above it, reducing parts and sending the sums (two-shot) is
+  // faster.
   __host__ __device__ static int64_t slot(int ranks) { return int64_t{1} << (ranks <= 4 ? 21 : 19); }
   static int64_t bytes(int ranks) { return kHead + 3 * ranks * slot(ranks); }
 };
 
 // At the head of a rank's own buffer.
 struct InboxState {
-  uint32_t call;      // which inbox is next: 0, 1, 2
-  uint32_t words[3];  // of 16 bytes, that the last call on each inbox had
-  uint32_t readers;   // blocks that have read what is above, in one load
+  uint32_t call;      // the next inbox: 0, 1 or 2
+  uint32_t words[3];  // words of 16 bytes of the last call on each inbox
+  uint32_t readers;   // blocks which have read the words above, in one load
 };
 
 __device__ inline uint4* inbox(const Ranks& ranks, int owner, uint32_t number, int from) {
   return reinterpret_cast<uint4*>(ranks.at[owner] + Inboxes::kHead + (int64_t(number) * ranks.size + from) * Inboxes::slot(ranks.size));
 }
 
-// What a kernel of one call does with the inboxes, for at most kMost ranks; all threads of all its blocks make it, and
-// call leave() once, together with their block, after they have sent and cleared.
+// A kernel's use of the inboxes in one call, for at most kMost ranks. All threads of all its blocks
+// construct it. Each block calls leave() once, after its threads have sent and cleared.
 template <int kMost> class Call {
  public:
   __device__ explicit Call(const Ranks& ranks) : ranks_(ranks), state_(reinterpret_cast<InboxState*>(ranks.at[ranks.rank])) {
@@ -44,7 +46,7 @@ template <int kMost> class Call {
       store_relaxed(inbox(ranks_, to, now_, ranks_.rank) + word, v);
     }
   }
-  // Of `thread` among `threads`.
+  // Clears the words of `thread` among `threads`.
   __device__ void clear(int64_t thread, int64_t threads) const {
     for (int r = 0; r < ranks_.size; ++r) {
       if (r == ranks_.rank) continue;
@@ -60,7 +62,7 @@ template <int kMost> class Call {
     state_->words[now_] = words;
     state_->call = (now_ + 1) % 3;
   }
-  // The sum of all ranks' words, in their order; `own` is this rank's as it was sent.
+  // The sum of all ranks' words, in the order of ranks. `own`: this rank's word as it was sent.
   template <class T> __device__ Elements<T, uint4> sum(int64_t word, uint4 own, int op) const {
     uint4 all[kMost];
     Waiting waiting;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// x @ weight^T by tiles of 128 rows of x and 256 columns on wgmma, for kernels whose other threads talk to other ranks meanwhile.
-// Blocks are persistent and work in clusters of two: a pair of tiles one below the other, so each loads its rows of x and half
-// of the weights, which both get.
+// x @ weight^T by tiles of 128 rows of x and 256 columns on wgmma, for kernels whose other warps
+// communicate with other ranks. Blocks are persistent. A cluster of two blocks has a pair of tiles,
+// one below the other. Each block loads its rows of x and half of the weights for both (TMA
+// multicast).
 //   warps 0-7    two warpgroups, 64 rows each: wgmma.m64n256k16, both operands in shared memory
-//   warp 8       fills a ring of stages of 64 elements of K with the tensor copy engine
+//   warp 8       fills a ring of stages of 64 elements of K with TMA
 //   warps 9-11   the kernel's own
 #pragma once
 #include "../parts/op.cuh"
@@ -17,25 +18,26 @@ namespace fkc::overlap {
 
 constexpr int kDeep = 64, kConsumers = 256, kThreads = 384, kTalkers = 64, kBarriers = 1024;
 constexpr int kBytesX = kHigh * kDeep * 2, kBytesWeight = kWide * kDeep * 2, kStage = kBytesX + kBytesWeight;
-// Of a thread of the two warpgroups that multiply, and of the third. A block has what it was launched with, 168 for each of 384
-// threads: who asks for more than others have given waits for ever.
+// Registers of a thread of the two warpgroups which multiply, and of the third. A block has the
+// registers of its launch, 168 for each of 384 threads. A warpgroup which asks for more than the
+// others have given up waits for ever.
 constexpr int kRegistersMultiply = 192, kRegistersElse = 120;
 static_assert(2 * kRegistersMultiply + kRegistersElse <= 3 * 168);
 constexpr int shared_bytes(int stages, bool tile) { return 1024 + kBarriers + stages * kStage + (tile ? kTileBytes : 0); }  // 1024: alignment
 
-// Of two neighbouring warps that talk.
+// A barrier of two neighbouring communication warps.
 __device__ inline void talkers_sync() {
   __syncwarp();
   named_barrier_sync(1 + int(threadIdx.x) / kTalkers, kTalkers);
 }
 __device__ inline int block_in_cluster() { return int(blockIdx.x & 1); }
 
-// How far calls are: at the head of a rank's own memory.
+// The progress of calls, at the head of a rank's own memory.
 struct State {
-  uint32_t call;               // how many this rank has done
-  uint32_t blocks;             // that are done with this one
-  uint32_t taken[kMostRanks];  // how many the others have done
-  uint32_t jobs;               // of this one that have been given out
+  uint32_t call;               // calls which this rank has done
+  uint32_t blocks;             // blocks which are done with this call
+  uint32_t taken[kMostRanks];  // calls which the others have done
+  uint32_t jobs;               // jobs of this call which warps have taken
 };
 static_assert(sizeof(State) <= Room::kHead && sizeof(State) <= RowRoom::kHead);
 
@@ -45,8 +47,8 @@ __device__ inline uint4* box_at(const Ranks& ranks, int rank, int64_t at) { retu
 
 __device__ inline uint32_t calls_done(const Ranks& ranks) { return *static_cast<volatile uint32_t*>(&state_of(ranks, ranks.rank)->call); }
 
-// The end of a block, by all its threads. The last block of a call counts it, and tells everybody. Neither block of a cluster
-// ends while the other one may still arrive in its memory.
+// The end of a block, by all its threads. The last block of a call counts the call, and tells all
+// ranks. No block of a cluster ends while the other one may still arrive at its barriers.
 __device__ inline void leave(const Ranks& ranks) {
   __syncwarp();
   __syncthreads();
@@ -66,17 +68,17 @@ __device__ inline void leave(const Ranks& ranks) {
   cluster_sync();
 }
 
-// A stage is full when both halves of its weights and the rows of x are there, and empty when both blocks have read it: the
-// other block's half arrives in this one's.
+// A stage is full when both halves of its weights and the rows of x have arrived, and empty when
+// both blocks have read it. The other block's half arrives in this block too.
 template <int kCount> using Ring = StageRing<kCount, kBarriers, kStage, 2>;
 
-// The pairs of a cluster. Both blocks see the same ones, also where there are no rows for the lower one.
+// The pairs of a cluster. Both blocks see the same pairs, even if the lower block has no rows.
 template <Order kOrder> struct Pairs {
   const Plan& plan;
   int me, at = int(blockIdx.x / 2);
   Pair pair{};
   __device__ Pairs(const Plan& p, int rank) : plan(p), me(rank) {}
-  // The first that is there, from `at` on.
+  // Finds the first pair with rows, from `at` on.
   __device__ bool find() {
     for (; at < plan.pairs(); at += int(gridDim.x / 2)) {
       pair = plan.pair<kOrder>(at, me);
@@ -91,9 +93,9 @@ template <Order kOrder> struct Pairs {
   __device__ int slot() const { return plan.slot(pair, block_in_cluster()); }
 };
 
-// By a whole warp, whose first lane copies. The first turn of the ring is special: its weights come before x exists.
-// Rows are where x comes from: rows.begin() when the kernels before this one are done, rows.wait(pair) until the rows of a pair
-// are there, rows.copy(...).
+// The producer's loads, by a whole warp, whose first lane copies. `rows` is the source of x:
+// begin() after the previous kernels have ended, wait(pair) for the rows of a pair, copy(...) for a
+// box of them.
 template <int kStages, Order kOrder, class Rows> struct Loads {
   const CUtensorMap& weight;
   Rows& rows;
@@ -114,7 +116,7 @@ template <int kStages, Order kOrder, class Rows> struct Loads {
     if (threadIdx.x % 32) return;
     const int half = block_in_cluster();
     mbarrier_arrive_expect_tx(ring.full(), kStage);
-    // To the same place in both blocks, counted by the barriers of both.
+    // To the same place in both blocks. The mbarriers of both count it.
     tma_load_2d_multicast(ring.at() + kBytesX + half * (kBytesWeight / 2), weight, k, pairs.pair.wide * kWide + half * (kWide / 2), ring.full(), 3);
   }
   __device__ void load_x() const {
@@ -136,7 +138,8 @@ template <class T, int kStages> __device__ void multiply_tile(float (&acc)[kWide
   wgmma_mainloop<T, kWide, kDeep / 16, kDeep>(acc, ring, k_all, [&](uint32_t at) { return at + group * (kBytesX / 2); }, [](uint32_t at) { return at + kBytesX; });
 }
 
-// f(row of the tile, which eight columns, the elements) for all that a thread has; four lanes have 64 bytes of a row.
+// f(row of the tile, group of eight columns, the elements) for all sums of a thread. Four lanes
+// have 64 bytes of a row.
 template <class T, class F> __device__ void each_eighth(const float (&acc)[kWide / 2], F f) {
   const int lane = threadIdx.x % 32, row = int(threadIdx.x) / 32 * 16 + lane / 4;
 #pragma unroll
@@ -151,12 +154,13 @@ template <class T, class F> __device__ void each_eighth(const float (&acc)[kWide
     }
 }
 
-// Rows of k elements, dense; a box is 128 of them.
+// Dense rows of k elements. A box is 128 of them.
 inline CUtensorMap map_of(const void* data, bool bf16, int64_t rows, int64_t k) {
   return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, kHigh});
 }
 
-// Why a product is not taken; null if it is. Fewer rows are bound by reading weights, and are summed up at once.
+// The reason for a refusal, or null. Fewer rows are bound by reading weights, and a one-shot sum is
+// as fast.
 inline const char* refusal(int64_t rows, int64_t n, int64_t k) {
   if (rows < 256) return "fewer than 256 rows: one after the other is as fast";
   if (n % 8 || k % 8) return "features: multiples of 8 only";
@@ -164,7 +168,8 @@ inline const char* refusal(int64_t rows, int64_t n, int64_t k) {
   return nullptr;
 }
 
-// How many clusters of two run at once. All of a kernel's have to: they wait for each other by way of other ranks.
+// The number of clusters of two blocks which run at once. All clusters of a kernel have to, as they
+// wait for each other through other ranks.
 template <class Kernel> int clusters_at_once(Kernel kernel, int shared) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "shared memory");
   cudaLaunchAttribute cluster{};

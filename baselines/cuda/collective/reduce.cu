@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce and reduce_scatter. Small sums by mail (all_reduce_ll.cuh); else in steps: every rank adds up its own part of
-// what the others have sent to it, and of an all_reduce sends the sum to all. Values are added in float32 in the order
-// of the ranks and rounded once, so every rank has the same bits.
+// all_reduce and reduce_scatter. Small sums are one-shot (all_reduce_ll.cuh). Others are two-shot,
+// in steps: every rank adds its own part of the other ranks' data and, for all_reduce, sends the
+// sum to all. Values are added in float32 in the order of ranks and rounded once, so all ranks get
+// the same bits.
 #include "../parts/op.cuh"
 #include "all_reduce_ll.cuh"
 #include "fk/ops/all_reduce.h"
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   wait_for_inputs();
   const Steps block(ranks);
   const int me = ranks.rank;
-  // What is there of rank r's part.
+  // The number of words of rank r's part.
   const auto size_of = [&](int r) { return total - r * part < 0 ? int64_t{0} : total - r * part < part ? total - r * part : part; };
   const auto send = [&](unsigned s) {
     for (int k = 1; k < ranks.size; ++k) {

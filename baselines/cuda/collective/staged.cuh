@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges of any size, in steps: a block sends its part of a step to the others' boxes, lets them know by a number,
-// and takes what has come while the next step is under way. Every block has boxes and numbers of its own, which
-// go on from call to call, so that captured calls need nothing from the host.
+// Exchanges of any size, in steps. A block sends its part of a step to the boxes of the others, and
+// tells them by a number. It takes arriving data while the next step is in flight. Every block has
+// boxes and numbers of its own. Numbers rise from call to call, so captured calls need nothing from
+// the host.
 //
-// A box has room for four steps. Step s + 1 is sent before step s is taken, and after s - 1 was: so what comes from a
-// rank at step s says that it has taken step s - 2, and the room of step s - 3, which step s + 1 uses, is free.
+// A box has room for four steps. Step s + 1 is sent before step s is taken, and after step s - 1
+// was taken. So data of a rank for step s says that the rank has taken step s - 2. The room of step
+// s - 3, which step s + 1 uses, is then free.
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/peer.cuh"
@@ -13,17 +15,17 @@
 namespace fkc {
 
 struct Boxes {
-  static constexpr int kBlocks = 264, kDepth = 4;  // two on a processor: one sends while the other waits
+  static constexpr int kBlocks = 264, kDepth = 4;  // two on a multiprocessor: one sends while the other waits
   static constexpr int64_t kStep = int64_t{64} << 10;  // of all ranks together, in one box of one block
   static constexpr int64_t kHead = int64_t{64} << 10;
-  static int64_t room(int ranks) { return kStep / ranks / 256 * 256; }  // of a rank in a step
-  // Numbers of a block: one per rank and box, and how many steps it has done.
+  static int64_t room(int ranks) { return kStep / ranks / 256 * 256; }  // bytes of a rank in a step
+  // Numbers of a block: one per rank and box, and the number of its steps.
   static constexpr int kNumbers = 2 * kMostRanks + 16;
   static int64_t bytes(int) { return kHead + 2 * kBlocks * kDepth * kStep; }
 };
 static_assert(Boxes::kBlocks * Boxes::kNumbers * 4 <= Boxes::kHead, "the numbers fit");
 
-// One block's view. Box 0 takes what others have for this rank, box 1 what they have for everybody.
+// A block's view. Box 0 holds data of others for this rank, box 1 data of others for all.
 class Steps {
  public:
   __device__ explicit Steps(const Ranks& ranks) : ranks_(ranks), done_(numbers(ranks.rank) + 2 * kMostRanks), first_(*done_) {}
@@ -32,19 +34,19 @@ class Steps {
     __syncthreads();
     if (threadIdx.x == 0) *done_ = first_ + steps;
   }
-  // Room for what `from` sends to `owner` at a step.
+  // The room for data from `from` to `owner` at a step.
   template <class Word> __device__ Word* room(int owner, int box, uint32_t step, int from) const {
     const int64_t at = (int64_t(blockIdx.x) * 2 + box) * Boxes::kDepth + (first_ + step) % Boxes::kDepth;
     return reinterpret_cast<Word*>(ranks_.at[owner] + Boxes::kHead + at * Boxes::kStep + from * (Boxes::kStep / ranks_.size / 256 * 256));
   }
-  // All that the block has sent for this step is there: tells all other ranks.
+  // Tells all other ranks that the data of this block for this step has arrived.
   __device__ void tell(int box, uint32_t step) const {
     __syncthreads();
     const int to = int(threadIdx.x);
     if (to >= ranks_.size || to == ranks_.rank) return;
     store_release(numbers(to) + box * kMostRanks + ranks_.rank, first_ + step + 1);
   }
-  // Until all other ranks have told.
+  // Waits until all other ranks have told.
   __device__ void wait(int box, uint32_t step) const {
     const int from = int(threadIdx.x);
     if (from < ranks_.size && from != ranks_.rank) wait_until(numbers(ranks_.rank) + box * kMostRanks + from, first_ + step + 1);
@@ -58,7 +60,7 @@ class Steps {
   uint32_t first_;
 };
 
-// Words [begin, end) that this block has of `total` at a step of `tile` words; tiles go round the blocks.
+// The words of this block, out of `total`, at a step of `tile` words. Blocks take tiles in turn.
 struct Tile {
   int64_t begin, count;
   __device__ Tile(uint32_t step, int tile, int64_t total) {
@@ -67,7 +69,8 @@ struct Tile {
   }
 };
 
-// How a call of `total` words is cut: all blocks busy first, then tiles as large as the room.
+// The division of a call of `total` words: first all blocks get work, then tiles grow up to the
+// room.
 struct Cut {
   int tile, blocks;
   unsigned steps;
@@ -79,7 +82,7 @@ struct Cut {
   }
 };
 
-// The largest word of which all these are whole: 16, 4, 2 or 1 bytes.
+// The largest word which divides all sizes: 16, 4, 2 or 1 bytes.
 inline int word_bytes(std::initializer_list<int64_t> sizes) {
   int64_t all = 16;
   for (const int64_t size : sizes) all |= size;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear for up to 256 rows of x: weights streamed past one row in shared memory, some rows with swapped operands, more in tiles.
+// linear for up to 256 rows of x: a streamed GEMV for one row, a swap-AB split-K GEMM for some
+// rows, and a two-CTA multicast GEMM for more.
 #include "../parts/op.cuh"
 #include "fk/ops/linear.h"
 #include "multicast.cuh"
@@ -10,11 +11,11 @@ namespace {
 using namespace fkc;
 using gemv::Mode;
 
-// Which kernel, as measured: past one row weights are streamed, past more where the others do not take them.
+// The kernel, as measured: streamed for one row, and for more rows if the others refuse.
 enum class Way { streamed_gemv, swap_ab, multicast };
 struct Choice {
   Way way;
-  const char* refusal;  // of the last that was asked; null if it is taken
+  const char* refusal;  // of the last kernel; null if a kernel takes the call
 };
 Choice choose(const fk::linear::init& init, int64_t rows) {
   const int64_t n = init.out_features, k = init.in_features;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of multicast_kernel.cuh: a weight whose tiles they are.
+// The host side of multicast_kernel.cuh: a weight and its launches.
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/tensor_map.cuh"
@@ -7,15 +7,15 @@
 
 namespace fkc {
 
-// A weight of these products: rows of k elements, dense.
+// A dense weight, with rows of k elements.
 class MulticastWeight {
  public:
   // From prepare() of an op.
   void prepare(const fk_in* weight, int64_t n, int64_t k) {
     map_ = tensor_map_k64(weight->data, FK_DTYPE(weight) == FK_BF16, n, k, k, multicast::kN / 2, multicast::kDeep);
   }
-  // Why such a product is not taken; null if it is. As measured: what does not keep nearly all multiprocessors busy, and fewer rows,
-  // which are bound by reading weights, cuBLAS does faster.
+  // The reason for a refusal, or null. As measured, cuBLAS is faster for fewer rows, which are
+  // bound by reading weights, and for sizes which leave multiprocessors idle.
   static const char* refusal(int64_t rows, int64_t n, int64_t k) {
     if (rows > multicast::kRowsMax) return "up to 256 rows of x only";
     if (rows <= multicast::kRows) return "33 to 128 rows of x (64 of a wide matrix): fewer or more only";
@@ -28,7 +28,7 @@ class MulticastWeight {
   template <class T> void multiply(const T* x, int64_t x_step, const multicast::Arguments& a, const fk_ctx& ctx) const {
     using namespace multicast;
     const auto kernel = multicast_gemm<T>;
-    // As many clusters as have equally many tiles: they end together.
+    // The number of clusters for which all have equally many tiles, so that they end together.
     const int64_t items = cdiv(a.n, kN), rounds = cdiv(items, max_active_clusters(kernel, 2, kThreads, kShared));
     launch_clusters(kernel, dim3(2), unsigned(cdiv(items, rounds) * 2), kThreads, size_t(kShared), ctx,
                     tensor_map_k64(x, std::is_same_v<T, __nv_bfloat16>, a.rows, x_step, a.k, kBox, kDeep), map_, a);

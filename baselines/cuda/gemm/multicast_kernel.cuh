@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = x @ weight^T (+ bias) for 129 to 256 rows of x: bound by both the weights and the tensor cores. Tiles are 128 rows of x by kN
-// of weights, a width that fills the multiprocessors evenly where the powers of two of libraries leave a part of them idle. A cluster
-// of two has the tiles above and below each other, and each block fetches half of their rows of weights for both. Blocks are persistent.
+// out = x @ weight^T (+ bias) for 129 to 256 rows of x, bound by weights and tensor cores alike.
+// Tiles are 128 rows of x by kN rows of weights. This width fills the multiprocessors evenly, while
+// the powers of two of libraries leave some of them idle. A cluster of two blocks has two tiles,
+// one below the other, and each block loads half of the weights for both (TMA multicast). Blocks
+// are persistent.
 //   warps 0-7   two warpgroups, 64 rows of x each: wgmma.m64nNk16, both operands in shared memory
-//   warp 8      fills a ring of stages of 64 elements of K; the first weights before the kernel before this one has ended
+//   warp 8      fills a ring of stages of 64 elements of K; the first weights come before the previous
+//               kernel has ended
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/pipeline.cuh"
@@ -18,13 +21,13 @@ constexpr int kStage = kBytesX + kN * kDeep * 2, kStages = (kSharedMax - 1024 - 
 static_assert(kStages >= 3 && kStages <= 8 && kN % 32 == 0);
 
 struct Arguments {
-  const void* bias;  // null, or of the dtype of out
+  const void* bias;  // null, or with the dtype of out
   void* out;         // [rows, n]
-  int rows, n, k;    // n: a multiple of 8, k: of 64
+  int rows, n, k;    // n: a multiple of 8; k: a multiple of 64
   bool wide;         // out is float32
 };
 
-// A block's place: which of two tiles, and the pairs of its cluster.
+// A block's place in its cluster, and the tiles of the cluster.
 struct Place {
   int which, chunks, items, item, step;
   __device__ explicit Place(const Arguments& a) {
@@ -34,7 +37,7 @@ struct Place {
 
 using Ring = StageRing<kStages, kBarriers, kStage, 2>;
 
-// By one thread. The first turn of the ring is special: its weights come before x exists.
+// The producer's loads, by one thread.
 struct Loads {
   const CUtensorMap &x, &weight;
   Ring ring;
@@ -46,7 +49,7 @@ struct Loads {
     ring.next();
     if (++chunk == place.chunks) chunk = 0, place.item += place.step;
   }
-  // This block's half for both.
+  // This block's half, for both blocks.
   __device__ void load_weight() {
     constexpr int kHalf = kN / 2;
     mbarrier_arrive_expect_tx(ring.full(), kStage);
@@ -60,7 +63,8 @@ struct Loads {
   __device__ void acquire() const { ring.wait_empty(ring.stage); }
 };
 
-// The sums of a warpgroup, 64 rows from `row` by kN columns: of every eight columns a lane has two, of two rows.
+// Writes the sums of a warpgroup: 64 rows from `row` on by kN columns. A lane has two of every
+// eight columns, of two rows.
 template <class T> __device__ void write(const float (&acc)[kN / 2], const Arguments& a, int row, int column) {
   const int lane = threadIdx.x % 32;
   row += int(threadIdx.x) / 32 % 4 * 16 + lane / 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of streamed_gemv_kernel.cuh: a weight whose rows are streamed past few rows of x.
+// The host side of streamed_gemv_kernel.cuh: a weight and its launches.
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/tensor_map.cuh"
@@ -7,15 +7,15 @@
 
 namespace fkc {
 
-// A weight of these products: rows of k elements, dense.
+// A dense weight, with rows of k elements.
 class StreamedWeight {
  public:
-  // From prepare() of an op: `rows` counts those of all experts.
+  // From prepare() of an op. `rows`: the rows of all experts.
   void prepare(const fk_in* weight, int64_t rows, int64_t k, gemv::Mode mode) {
     // A box is 16 rows (8 of gate or up) of kBox columns.
     map_ = tensor_map_k64(weight->data, FK_DTYPE(weight) == FK_BF16, rows, k, k, gemv::kRows / (mode == gemv::Mode::gated ? 2 : 1), gemv::kBox);
   }
-  // Why such a product is not taken; null if it is.
+  // The reason for a refusal, or null.
   static const char* refusal(int64_t tokens, int64_t x_rows, int64_t k) {
     if (tokens > gemv::kTokensMax || x_rows > gemv::kAssignmentsMax) return "up to 16 rows of x only";
     if (k % 64) return "in_features: a multiple of 64 only";

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = x @ weight^T (+ bias) for some rows of x: still bound by reading the weights, but with too many rows to keep x in
-// shared memory. The operands of wgmma are swapped: weights are the side of 64 rows, x is the narrow one, so few rows
-// waste nothing. Blocks are persistent; a tile is 64 rows of weights by all rows of x, kN at most. Where tiles are too few for
-// all multiprocessors, a cluster of kSplit blocks shares a tile: each has a part of K, and adds up and writes its part of the rows of weights.
-//   warps 0-7    two warpgroups, each half of every stage: wgmma.m64nNk16
-//   warps 8-11   add their sums up and write, while the others are at the next tile
-//   warp 12      fills the ring; the first weights before the kernel before this one has ended
+// out = x @ weight^T (+ bias) for some rows of x: bound by reading the weights, but with too many
+// rows to keep x in shared memory. The operands of wgmma are swapped (swap-AB): weights are the
+// side of 64 rows and x the narrow side, so few rows waste nothing. Blocks are persistent. A tile
+// is 64 rows of weights by all rows of x, kN at most. If tiles are too few for all multiprocessors,
+// a cluster of kSplit blocks shares a tile (split-K). Each block has a part of K, and adds and
+// writes its part of the rows of weights.
+//   warps 0-7    two warpgroups, each with half of every stage: wgmma.m64nNk16
+//   warps 8-11   add the sums and write, while the others compute the next tile
+//   warp 12      fills the ring; the first weights come before the previous kernel has ended
 #pragma once
 #include "../parts/op.cuh"
 #include "../parts/pipeline.cuh"
@@ -15,11 +17,11 @@ namespace fkc {
 namespace swap_ab {
 
 constexpr int kRows = 64, kDeep = 128, kWarps = 8, kWriters = 4, kThreads = 32 * (kWarps + kWriters + 1), kRowsMax = 64;
-constexpr int kNarrow = 2048, kWide = 32768;  // least rows of weights that are worth it: up to 32 rows of x, and more
+constexpr int kNarrow = 2048, kWide = 32768;  // the least rows of weights which pay: up to 32 rows of x, and above
 constexpr int kBytesWeight = kRows * kDeep * 2, kPitch = kRows + 4;  // kPitch: floats of a row of x in sums
 constexpr int kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int bytes_x(int n) { return n * kDeep * 2; }
-constexpr int sum_bytes(int n) { return 2 * n * kPitch * 4 + n * kRows * 4; }  // of both warpgroups, and what other blocks have sent
+constexpr int sum_bytes(int n) { return 2 * n * kPitch * 4 + n * kRows * 4; }  // of both warpgroups, and from other blocks
 constexpr int stages_of(int n) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers - sum_bytes(n)) / (kBytesWeight + bytes_x(n))); }
 constexpr int shared_bytes(int n) { return 1024 + kBarriers + stages_of(n) * (kBytesWeight + bytes_x(n)) + sum_bytes(n); }  // 1024: alignment
 
@@ -33,13 +35,14 @@ template <int kN> struct Ring : StageRing<stages_of(kN), kBarriers, kBytesWeight
   static constexpr int kSums = kBarriers + Ring::kStages * Ring::kStage, kSent = kSums + 2 * kN * kPitch * 4;
   using Ring::StageRing::base;
   __device__ uint32_t sent() const { return base + 128; }
-  __device__ uint32_t sent_free() const { return base + 136; }  // at those who send
-  // Between those who multiply and those who write; every thread arrives for itself, which tools can follow.
+  __device__ uint32_t sent_free() const { return base + 136; }  // in the blocks which send
+  // Between the warps which multiply and the warps which write. Every thread arrives for itself, so
+  // racecheck can follow.
   __device__ uint32_t summed() const { return base + 144; }
   __device__ uint32_t written() const { return base + 152; }
 };
 
-// What a block has of a tile, and the tiles of its cluster.
+// A block's part of a tile, and the tiles of its cluster.
 template <int kSplit> struct Place {
   int part, first, chunks, tiles, tile, step;
   template <class O> __device__ explicit Place(const Arguments<O>& a) {
@@ -49,7 +52,7 @@ template <int kSplit> struct Place {
   }
 };
 
-// By one thread. The first turn of the ring is special: its weights come before x exists.
+// The producer's loads, by one thread.
 template <int kN, int kSplit> struct Loads {
   const CUtensorMap &x, &weight;
   Ring<kN> ring;
@@ -90,7 +93,8 @@ template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> r
   }
 }
 
-// By the warps that write. Of a tile's 64 columns of out, `kOwn` are this block's; what it has of the others goes to their blocks.
+// By the warps which write. `kOwn` of a tile's 64 columns of out belong to this block. Its sums of
+// the other columns go to their blocks.
 template <int kN, int kSplit, class O> __device__ void write_tiles(const Ring<kN>& ring, const float* sums, const float* sent, const Arguments<O>& a, const Place<kSplit>& place) {
   constexpr int kOwn = kRows / kSplit, kFours = kOwn / 4;
   const int thread = int(threadIdx.x) - 32 * kWarps, lane = thread % 32, count = a.rows * kFours;

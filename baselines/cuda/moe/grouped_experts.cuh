@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All experts of a mixture for many tokens: the assignments are sorted by expert, their rows of x gathered, two grouped
-// products, and the weighted sum of the results of a token in the order of its choices.
+// All experts of a mixture for many tokens. Assignments are sorted by expert and their rows of x
+// gathered. After two grouped GEMMs, a token's results are summed with weights, in the order of its
+// choices.
 #pragma once
 #include "../parts/op.cuh"
 #include "grouped_gemm.cuh"
@@ -11,10 +12,11 @@ namespace grouped {
 
 constexpr int kSorters = 1024;
 
-// Blocks of a cluster: more than 64 rows of x are worth sharing.
+// The blocks of a cluster: sharing pays for more than 64 rows of x.
 constexpr int pair_of(int most) { return most > 64 ? 2 : 1; }
 
-// Block e places the assignments of expert e, in order, behind those of the experts below it.
+// Block e writes the places of the assignments of expert e, in order, after the places of lower
+// experts.
 __global__ void __launch_bounds__(kSorters) sort_assignments(const int32_t* ids, int count, int32_t* offsets, int32_t* source, int32_t* place) {
   __shared__ int warps[kSorters / 32];
   const int expert = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -73,12 +75,13 @@ template <class T> __global__ void combine(const T* results, const int32_t* plac
 
 }  // namespace grouped
 
-// From a mixture to launches; weights are dense and of the dtype of x.
+// The launches of a mixture. Weights are dense, with the dtype of x.
 class ManyTokens {
  public:
   ManyTokens() = default;
   ManyTokens(int64_t channels, int64_t hidden, int64_t experts, int64_t top_k) : channels_(channels), hidden_(hidden), experts_(experts), top_k_(top_k) {}
-  // Bytes of scratch for so many tokens: x and later the results, in the order of experts; the hidden rows; tables.
+  // Bytes of scratch for so many tokens: x and later the results by expert, the hidden rows, and
+  // tables.
   int64_t bytes(int64_t tokens) const {
     const int64_t rows = tokens * top_k_;
     return cdiv(rows * channels_ * 2, 256) * 256 + cdiv(rows * hidden_ * 2, 256) * 256 + (2 * rows + experts_ + 1) * 4;
@@ -99,8 +102,9 @@ class ManyTokens {
     const int channels = int(channels_), hidden = int(hidden_), top_k = int(top_k_), experts = int(experts_);
     launch(sort_assignments, unsigned(experts), kSorters, 0, ctx, ids, int(rows), offsets, source, place);
     launch(gather_sorted<T>, unsigned(rows), 256, 0, ctx, x, x_step, source, sorted, channels, top_k);
-    // Half as many again as on average, a quarter where there are many, so that few experts need more than one tile of the smaller kinds. Smaller
-    // kinds have more stages, and so more weights on their way.
+    // The tile has room for 1.5 times the average rows of an expert (1.25 if these are many), so
+    // few experts need more than one tile. Smaller tiles have more stages, and so more weights in
+    // flight.
     const int64_t typical = cdiv(rows * 3, experts_ * 2);
     const auto both = [&](auto most) {
       constexpr int kMost = decltype(most)::value;
@@ -119,7 +123,7 @@ class ManyTokens {
     using namespace grouped;
     constexpr int kPair = pair_of(kMost);
     const auto kernel = grouped_gemm<T, kGated, kMost, kPair>;
-    // At most: every expert may have a tile that is not full.
+    // An upper bound: every expert may have a partial tile.
     const int64_t high = std::min<int64_t>(rows / kMost + a.segments, rows), wide = cdiv(a.n, kPair * (kGated ? kRows / 2 : kRows));
     const int64_t at_once = max_active_clusters(kernel, kPair, kThreads, shared_bytes(kMost));
     launch_clusters(kernel, dim3(kPair), unsigned(kPair * std::min(at_once, high * wide)), kThreads, size_t(shared_bytes(kMost)), ctx,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of rows, sorted by expert, with the matrices of their experts on wgmma: out = x @ weight[e]^T, or gated:
-// silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent; which tiles there are is known on the device alone, from
-// `offsets`. The operands of wgmma are swapped: a tile is 128 rows of weights (gated: 64 of gate and 64 of up, eight and
-// eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there are, so
-// that little is multiplied for nothing. The rows of an expert are shared evenly by its tiles; tiles of the same weights
-// follow each other, so that these are read from memory once. An expert may have its rows in several segments. Rows of x
-// are read by every tile, from the second cache: with kPair = 2 a cluster of two blocks has tiles beside each other and
-// each block fetches half of their rows of x for both.
+// Grouped GEMM on wgmma: rows of x, sorted by expert, times the matrices of their experts. out = x
+// @ weight[e]^T, or gated: silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent. The tiles
+// are known on the device alone, from `offsets`.
+// The operands of wgmma are swapped (swap-AB). A tile is 128 rows of weights by up to kMost rows of
+// x, and its width follows the number of rows, so little work is wasted. Gated, it has 64 rows of
+// gate and 64 of up, in turns of eight, so that a thread has both. The tiles of an expert share its
+// rows evenly. Tiles with the same weights follow each other, so memory is read once.
+// An expert may have its rows in several segments. Every tile reads rows of x from L2. With kPair =
+// 2, a cluster of two blocks has neighbouring tiles, and each block loads half of the rows of x for
+// both (TMA multicast).
 //   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
-//   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
+//   warp 8      fills a ring of stages of 64 elements of K with TMA
 #pragma once
 #include "../parts/mma.cuh"
 #include "../parts/op.cuh"
@@ -22,7 +24,7 @@ namespace grouped {
 constexpr int kRows = 128, kDeep = 64, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int kBytesWeight = kRows * kDeep * 2;
 constexpr int kWidth = 16;                                         // widths are multiples of it
-constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // so high is a box of x
+constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // rows of a box of x
 constexpr int stage_bytes(int most) { return kBytesWeight + most * kDeep * 2; }
 constexpr int stages_of(int most) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most)); }
 constexpr int shared_bytes(int most) { return 1024 + kBarriers + stages_of(most) * stage_bytes(most); }  // 1024: alignment
@@ -35,9 +37,10 @@ template <class T> struct Arguments {
   int n, k;
 };
 
-// Why so many are not taken; null if they are: tiles, and the rows of all weights, are counted in 32 bits. hidden: rows of gate or of up.
+// The reason for a refusal, or null: tiles and rows of all weights are counted in 32 bits. hidden:
+// rows of gate or of up.
 inline const char* refusal(int64_t assignments, int64_t experts, int64_t channels, int64_t hidden) {
-  constexpr int64_t kFar = int64_t{1} << 30, kLeastRows = 64;  // of x in a tile, where there are that many
+  constexpr int64_t kFar = int64_t{1} << 30, kLeastRows = 64;  // of x in a full tile
   const int64_t wide = std::max(channels, hidden);
   if (assignments >= kFar) return "assignments: fewer than 2^30";
   if (experts >= kFar || wide >= kFar || 2 * experts * wide >= kFar) return "experts times features: fewer than 2^29";
@@ -45,12 +48,12 @@ inline const char* refusal(int64_t assignments, int64_t experts, int64_t channel
   return nullptr;
 }
 
-// A block's place among the blocks and among those of its cluster.
+// The number of a block's cluster, the number of clusters, and the block's rank in its cluster.
 template <int kPair> __device__ int pair_of_block() { return int(blockIdx.x) / kPair; }
 template <int kPair> __device__ int pairs() { return int(gridDim.x) / kPair; }
 template <int kPair> __device__ int which_of_pair() { return int(blockIdx.x) % kPair; }
 
-// Goes through the tiles of a block.
+// The tiles of a block.
 template <int kMost, int kPair = 1> struct Tiles {
   const int32_t* offsets;
   int segments, first, columns;  // tiles of n, kPair at once
@@ -79,7 +82,7 @@ struct NoWait {
 // The producer's loads, by one thread.
 template <class T, bool kGated, int kMost, int kPair = 1, class Wait = NoWait> struct Loads {
   static constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
-  // Stages that are filled one right after the other, where there are enough: they are neighbours in memory.
+  // Stages to acquire together, if the ring has enough. They are neighbours in memory.
   static constexpr int kTogether = Ring<kMost>::kStages >= 8 ? 4 : 1;
   static_assert(Ring<kMost>::kStages % kTogether == 0);
   const CUtensorMap &x, &weight;
@@ -118,7 +121,8 @@ template <class T, bool kGated, int kMost, int kPair = 1, class Wait = NoWait> s
   }
 };
 
-// Of every eight rows of x and sixteen of weights a lane has two and two; turned round, two neighbours of a row of out.
+// Of eight rows of x and sixteen of weights, a lane has two by two. Transposed, it has two
+// neighbours of a row of out.
 template <class T, bool kGated, int kN, class Tile> __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tile& tile) {
   constexpr int kOut = kGated ? kRows / 2 : kRows, kWarp = kOut / 8;  // columns of a warp
   const int lane = threadIdx.x % 32, column = tile.column * kOut + int(threadIdx.x) / 32 * kWarp + lane % 4 * 2;
@@ -144,20 +148,21 @@ template <class T, bool kGated, int kN, class Tile> __device__ void write(const 
   }
 }
 
-// One tile of up to kN rows of x, or the next width that there is.
+// A tile of up to kN rows of x, or of the next width.
 template <class T, bool kGated, int kN, int kMost, int kPair>
 __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, const Tiles<kMost, kPair>& tile) {
   constexpr int kNext = kN < kMost ? kN + kWidth : kMost;
   if constexpr (kN < kMost)
     if (tile.rows > kN) return multiply_tile<T, kGated, kNext>(ring, a, tile);
   const int group = int(threadIdx.x) / 128;
-  float acc[kN / 2] = {};  // else the sums of all widths would be alive at once
+  float acc[kN / 2] = {};  // inside, or the sums of all widths would be alive at once
   wgmma_mainloop<T, kN, kDeep / 16, kDeep>(acc, ring, a.k, [&](uint32_t at) { return at + group * (kBytesWeight / 2); }, [](uint32_t at) { return at + kBytesWeight; });
   write<T, kGated, kN>(acc, a, tile);
 }
 
-// Tiles, and so weights, are found before the kernel before this one has ended (read_early()): of two kernels one after the other, the
-// second then fetches weights on multiprocessors that are idle at the end of the first.
+// The kernel finds tiles, and so weights, before the previous kernel has ended (read_early()). Of
+// two such kernels, the second one loads weights on multiprocessors which are idle at the end of
+// the first.
 template <class T, bool kGated, int kMost, int kPair>
 __global__ void __launch_bounds__(kThreads, 1) grouped_gemm(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   char* const shared = dynamic_shared();
@@ -184,15 +189,16 @@ __global__ void __launch_bounds__(kThreads, 1) grouped_gemm(const __grid_constan
   }
   if constexpr (kPair > 1) {
     __syncwarp();
-    cluster_sync();  // shared memory and barriers must last while the other block writes to them
+    cluster_sync();  // shared memory must last while the other block writes to it
   }
 }
 
-// Rows of k elements, dense; a box is `high` of them.
+// Dense rows of k elements. A box is `high` of them.
 inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16, int high) {
   return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, uint32_t(high)});
 }
-// Matrices [2 * hidden, k] of gate rows, then up rows, as [rows / 8, gate or up, 8, k]; hidden is a multiple of 8.
+// Matrices [2 * hidden, k] with rows of gate, then of up, as [rows / 8, gate or up, 8, k]. hidden
+// is a multiple of 8.
 inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16) {
   const uint64_t row = uint64_t(k) * 2;
   return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, kRows / 16});

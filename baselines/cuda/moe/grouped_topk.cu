@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// grouped_topk: one warp per token; every lane has up to eight experts, and one group. Scores are double: the logistic function of v and of -v
-// add up to 1, so groups of rounded logits may tie, and float32 would decide by its noise.
+// grouped_topk: one warp per token. Every lane has up to eight experts, and one group. Scores are
+// double. The logistic functions of v and -v add up to 1, so groups of rounded logits may tie, and
+// noise of float32 would decide.
 #include "../parts/op.cuh"
 #include "fk/ops/grouped_topk.h"
 
@@ -12,7 +13,7 @@ struct Router {
   int tokens, experts, top_k, groups, kept, sigmoid, renormalize;
   float factor;
 };
-// The better of two: larger first, then lower index. An index of -1 is none.
+// The better of two: larger first, then lower index. Index -1 is no candidate.
 __device__ void better(double& value, int& at, double other, int other_at) {
   if (other_at >= 0 && (at < 0 || other > value || (other == value && other_at < at))) value = other, at = other_at;
 }
@@ -54,7 +55,7 @@ template <class T> __global__ void __launch_bounds__(kThreads) grouped_topk(cons
     choice[e] = scores[i] + (bias ? double(bias[e]) : 0);
   }
   __syncwarp();
-  // A group counts by its best or, where a bias corrects the choice, by its two best.
+  // The value of a group: its best score or, with a bias, the sum of its two best.
   const int size = r.experts / r.groups;
   double value = -INFINITY;
   if (lane < r.groups) {
@@ -66,14 +67,14 @@ template <class T> __global__ void __launch_bounds__(kThreads) grouped_topk(cons
     }
     value = bias && size > 1 ? first + second : first;
   }
-  uint32_t open = 0;  // groups whose experts may be chosen
+  uint32_t open = 0;  // groups with open experts
   for (int k = 0; k < r.kept; ++k) {
     double best = value;
     int at = lane < r.groups && !(open >> lane & 1) ? lane : -1;
     best_of_warp(best, at);
     open |= 1u << at;
   }
-  uint32_t left = 0;  // of this lane's
+  uint32_t left = 0;  // experts of this lane
 #pragma unroll
   for (int i = 0; i < kOfLane; ++i)
     if (i * 32 + lane < r.experts && (open >> ((i * 32 + lane) / size) & 1)) left |= 1u << i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts: the choice of experts, and all experts whole: for up to 16 tokens as two products that stream the
-// weights of the chosen experts, for more as grouped products on wgmma.
+// Mixtures of experts: the choice of experts, and whole mixtures. For up to 16 tokens, two streamed
+// products read the weights of the chosen experts; for more, grouped GEMMs on wgmma do.
 #define FK_FUSED_MOE_EDITION 2
 #include "../gemm/streamed_gemv.cuh"
 #include "../parts/op.cuh"
@@ -12,7 +12,7 @@ namespace {
 using namespace fkc;
 using gemv::Mode;
 
-// One warp per token; every lane has up to eight experts.
+// One warp per token. Every lane has up to eight experts.
 template <class T> __global__ void topk_softmax(const T* logits, float* weights, int32_t* ids, int tokens, int experts, int top_k, bool renormalize) {
   const int token = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   wait_for_inputs();
@@ -29,7 +29,7 @@ template <class T> __global__ void topk_softmax(const T* logits, float* weights,
 #pragma unroll
   for (int i = 0; i < 8; ++i) total += values[i] == -INFINITY ? 0.F : expf(values[i] - most);
   total = warp_sum(total);
-  uint32_t taken = 0;  // of this lane's
+  uint32_t taken = 0;  // experts of this lane
   float mine = 0;      // lane k keeps the k-th weight of every 32
   for (int k = 0; k < top_k; ++k) {
     float best = -INFINITY;
@@ -117,7 +117,7 @@ struct FusedMoe : Base<fk::fused_moe> {
   }
 
  private:
-  // More are grouped sooner than they have to be, as measured.
+  // As measured, grouping pays before it is necessary.
   static bool few(const op::init& init, int64_t tokens) {
     return tokens * init.top_k <= 16 && !StreamedWeight::refusal(tokens, tokens, init.hidden_size) && !StreamedWeight::refusal(tokens, tokens * init.top_k, init.intermediate_size);
   }

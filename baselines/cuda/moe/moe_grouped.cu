@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts for many tokens: the sort of assignments by expert, the grouped product on tensor cores
-// (tile_product.cuh) and the weighted sum.
+// The parts of mixtures for many tokens: the sort of assignments by expert, the grouped GEMM on
+// mma.sync (parts/gemm_tile.cuh), and the weighted sum.
 #define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "../parts/gemm_tile.cuh"
 #include "../parts/op.cuh"
@@ -11,7 +11,8 @@
 namespace {
 using namespace fkc;
 
-// One block. A warp looks for the assignments of an expert in order, 32 at a time, so the sort is stable.
+// One block. A warp finds the assignments of an expert in order, 32 at a time, so the sort is
+// stable.
 constexpr int kExpertsMax = 256;
 __global__ void __launch_bounds__(1024) align(const int32_t* ids, int32_t* row_ids, int32_t* offsets, int count, int experts) {
   __shared__ int starts[kExpertsMax + 1];
@@ -94,7 +95,7 @@ template <class T>
 __global__ void __launch_bounds__(kTileThreads) grouped_gemm_mma(const T* __restrict__ x, const T* __restrict__ weight, const int32_t* __restrict__ row_ids,
                                                     const int32_t* __restrict__ offsets, T* __restrict__ out, int experts, int top_k, int n, int k) {
   char* const shared = dynamic_shared();
-  __shared__ int source[kTile], target[kTile];  // -1: none
+  __shared__ int source[kTile], target[kTile];  // -1: no row
   wait_for_inputs();
   int tile = blockIdx.y, expert = 0, begin = 0, end = 0;
   for (; expert < experts; ++expert) {
@@ -154,7 +155,7 @@ struct MoeGroupedGemm : Base<fk::moe_grouped_gemm> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.row_ids->shape[0];
     if (!rows) return;
-    // Every expert may have one tile that is not full.
+    // Every expert may have one partial tile.
     const dim3 grid(unsigned(cdiv(init.out_features, kTile)), unsigned(rows / kTile + std::min(rows, init.num_experts)));
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);

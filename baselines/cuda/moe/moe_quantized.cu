@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouped products with weights of eight bits and a scale for every block (DeepSeek) or of four bits and a power of two for
-// every 32 (gpt-oss), for rows of bfloat16. Few rows meet an expert in decode, so what counts is that its weights are read
-// once at the speed of memory.
+// Grouped GEMMs of bfloat16 rows with dequantized weights: eight bits with a scale for each block
+// (DeepSeek), or four bits with a power of two for every 32 (gpt-oss). In decode few rows meet an
+// expert, so the kernel has to read its weights once, at the speed of memory.
 #include "../parts/op.cuh"
 #include "../parts/tensor_map.cuh"
 #include "fk/ops/moe_grouped_gemm_fp8_block.h"
@@ -29,15 +29,17 @@ __global__ void __launch_bounds__(kRounders) round_groups(const B16* x, B16* out
   for (int c = begin + lane; c < end; c += 32) out[row + c] = round(to_float(x[row + c]));
 }
 
-// The product of an op: how it is divided follows from the most rows that there may be.
+// The product of an op. The largest number of rows decides its division.
 template <class W> class Product {
  public:
   void prepare(const fk_in* weight, int64_t experts, int64_t n, int64_t k, int64_t most, int64_t tokens) {
-    // Half as many again as on average, so that few experts need more than one tile; a token comes to an expert once.
+    // Room for 1.5 times the average rows, so few experts need more than one tile. A token comes to
+    // an expert once.
     const int64_t typical = std::min(cdiv(most * 3, experts * 2), tokens);
     tiles_ = int(cdiv(std::max<int64_t>(typical, 1), 8));
     if (tiles_ > 4) tiles_ = kTilesMax;
-    // As many rows of weights in a tile as leave multiprocessors idle the least; more of them read x less often.
+    // The number of rows of weights in a tile which leaves multiprocessors idle the least. More
+    // rows read x less often.
     const int64_t active = std::min(experts, std::max<int64_t>(most, 1)), at_once = sm_count();
     const auto rounds = [&](int groups) { return cdiv(active * cdiv(n, groups * 16), at_once) * groups; };
     for (int groups = 3; groups <= groups_max(tiles_); ++groups)
@@ -68,7 +70,7 @@ template <class W> class Product {
     const auto kernel = dequant_grouped_gemm<W, kTiles, kParts>;
     const Plan plan = plan_of<W>(groups_, kTiles, a.n, a.experts);
     const int threads = threads_of(kParts, groups_);
-    // Every expert may have one tile that is not full.
+    // Every expert may have one partial tile.
     const int64_t tiles = plan.columns * std::min<int64_t>(rows, rows / plan.rows + a.experts);
     launch(kernel, unsigned(std::min<int64_t>(max_active_clusters(kernel, 1, threads, kSharedMax), tiles)), unsigned(threads), size_t(plan.bytes), ctx, map_, a, plan);
   }
@@ -84,7 +86,7 @@ template <class Op> void need_features(const typename Op::init& init, const type
   need(init.in_features % 16 == 0 && init.out_features % 2 == 0, "in_features: a multiple of 16, out_features: even");
   need(init.out_features < (1 << 30) && init.in_features < (1 << 30), "features: fewer than 2^30");
   need(init.num_experts <= kExpertsMax, "num_experts: up to 1024");
-  // Tiles are counted in 32 bits. A tile has 48 rows of weights or more.
+  // Tiles are counted in 32 bits. A tile has at least 48 rows of weights.
   need((row_ids->shape[0] + init.num_experts) * cdiv(init.out_features, 16) < (int64_t{1} << 31), "row_ids and experts: fewer for so many out_features");
 }
 template <class Op> Arguments arguments_of(const typename Op::init& init, const fk_in* scale, const typename Op::forward& a) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of grouped products with weights of eight or four bits: what a block has in shared memory, and which tiles it takes.
+// The shared memory of a block of quantized_kernel.cuh, and its tiles.
 #pragma once
 #include "../parts/barrier.cuh"
 #include "../parts/op.cuh"
@@ -9,21 +9,24 @@ namespace fkc {
 
 namespace quantized {
 
-constexpr int kStagesMax = 8, kBox = 128;  // bytes of a row in a box
+constexpr int kStagesMax = 8, kBox = 128;  // bytes of a row of a box
 constexpr int kExpertsMax = 1024, kTilesMax = 8, kSources = 128, kSharedMax = 224 << 10;
 __host__ __device__ constexpr int helpers_of(int parts) { return parts == 2 ? 4 : parts; }
 __host__ __device__ constexpr int table_of(int parts) { return kSources + helpers_of(parts) * kTilesMax * 8 * 4; }
 constexpr int threads_of(int parts, int groups) { return 32 * (parts * groups + helpers_of(parts) + 1); }
 constexpr int groups_max(int tiles) { return tiles > 4 ? 4 : 7; }  // of 16 rows of weights
-// As many boxes of a stage as there are registers for warps that multiply them; with more tiles of x a deeper ring is worth more.
+// The boxes of a stage: as many as registers allow warps to multiply them. With more tiles of x, a
+// deeper ring pays more.
 constexpr int parts_for(int tiles, int groups) { return tiles > 1 || groups > 6 ? 2 : groups > 4 ? 3 : 4; }
 constexpr int groups_max(int tiles, int parts) { return parts == 2 ? groups_max(tiles) : parts == 3 ? 6 : 4; }
-// Stages of x on their way to a thread: no more than there are, and where there can be, fewer, or x waits for products of the stage before.
+// Stages of x in flight for a thread: at most the stages of the ring. With fewer, x does not wait
+// for products of the previous stage.
 __host__ __device__ constexpr int lag_of(int tiles, int parts) { return tiles * parts > 5 ? 2 : 3; }
 
-// Where things lie in shared memory, in bytes from where it is aligned; the host sizes it by the same rules.
+// The layout of shared memory, in bytes from its aligned beginning. The host sizes the memory by
+// the same rules.
 struct Plan {
-  int groups, rows, columns, stages;  // a tile: 16 rows of weights each; of x; tiles beside each other
+  int groups, rows, columns, stages;  // groups: 16 rows of weights of a tile each. rows: of x. columns: tiles of n
   int x, stage, ring, sums, bytes;    // x: in a stage
 };
 template <class W> Plan plan_of(int groups, int tiles, int64_t n, int64_t experts) {
@@ -38,13 +41,13 @@ template <class W> Plan plan_of(int groups, int tiles, int64_t n, int64_t expert
   return p;
 }
 
-// Tiles of a block, fewer than 2^31 (need_features()), and the stages of each tile. Where an expert has more rows than a tile,
-// tiles with the same weights follow each other.
+// The tiles of a block, fewer than 2^31 (need_features()), and the stages of each tile. If an
+// expert has more rows than a tile, tiles with the same weights follow each other.
 struct Walk {
-  const int *starts, *before;  // of every expert: its first assignment; parts of rows of those before it
+  const int *starts, *before;  // of every expert: the first assignment; the tiles of rows of lower experts
   const Plan& p;
   int experts, chunks, chunk = 0, tile = int(blockIdx.x);
-  int expert = 0, begin = 0, rows = 0, first = 0;  // assignments; row of weights
+  int expert = 0, begin = 0, rows = 0, first = 0;  // begin, rows: assignments. first: row of weights
   bool more = false;
   __device__ Walk(const int* starts, const Plan& plan, int experts, int chunks)
       : starts(starts), before(starts + experts + 1), p(plan), experts(experts), chunks(chunks) {
@@ -61,7 +64,7 @@ struct Walk {
     expert = low;
     const int parts = before[low + 1] - before[low], at = tile - before[low] * p.columns;
     begin = starts[low], rows = starts[low + 1] - begin, first = at;
-    if (parts > 1) {  // seldom, and dividing takes its time
+    if (parts > 1) {  // rare, and a division is slow
       const int each = (rows + parts - 1) / parts, from = at % parts * each;
       begin += from, rows = min(each, rows - from), first = at / parts;
     }
@@ -89,7 +92,8 @@ struct Ring {
   }
 };
 
-// Eight columns of x of a box: not where they would be, so that banks differ for all lanes that read at once.
+// The place of eight columns of x in a box, swizzled so that lanes which read together find
+// different banks.
 template <class W> __device__ uint32_t place(int row, int chunk) { return (row * (W::kUnit / 8) + (chunk ^ (chunk >> 3 & 3) ^ (row & 1) << W::kRowBit)) * 16; }
 
 }  // namespace quantized

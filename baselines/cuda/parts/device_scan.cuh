@@ -12,7 +12,8 @@ struct PlusInt64 {
   __host__ __device__ int64_t operator()(int64_t a, int64_t b) const { return a + b; }
 };
 
-// Each function takes `bytes` of `temporary` memory. If that is null, it only sets `bytes`.
+// Each function takes `bytes` of `temporary` memory. If `temporary` is null, the function only sets
+// `bytes`.
 inline void exclusive_sum(void* temporary, size_t& bytes, const int32_t* of, int64_t* to, int count,
                           cudaStream_t stream) {
   check(cub::DeviceScan::ExclusiveScan(temporary, bytes, of, to, PlusInt64{}, int64_t{0}, count,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words in memory which other devices write or read at the same time, and what waits for them
-// needs.
+// Words in memory which other devices write or read at the same time, and tools for waiting
+// threads.
 #pragma once
 #include "target.cuh"
 

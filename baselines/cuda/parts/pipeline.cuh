@@ -7,9 +7,9 @@
 
 namespace fkc {
 
-// In shared memory from `base` on: 8 mbarriers of full stages, 8 of empty ones, room for the
-// kernel's own barriers up to kFirst bytes, then the stages. Producer and consumers each have a
-// copy of this struct, as their place in the ring differs.
+// In shared memory from `base` on stand 8 mbarriers of full stages, then 8 of empty stages. The
+// kernel's own barriers may follow, up to kFirst bytes, and then the stages. Producer and consumers
+// have a copy of this struct each, as their places in the ring differ.
 template <int kCount, int kFirst, int kBytes, int kBlocksOfRing = 1>
 struct StageRing {
   static constexpr int kStages = kCount, kStage = kBytes, kBlocks = kBlocksOfRing;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // float32 factors on tensor cores of 16 bits, as BF16x3: the nearest bfloat16, the nearest one to
-// the remainder, and the rest, which is a bfloat16 too, as 24 bits are three times eight. If the
+// the remainder, and the rest. The rest is a bfloat16 too, as 24 bits are three times eight. If the
 // other factor is exact (a bfloat16, or a float16 as two of them), a product is as good as float32.
 #pragma once
 #include "convert.cuh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps of TMA: 16-bit elements, boxes whose inner 64 elements are a row of 128 bytes in the
-// 128-byte swizzle, and zeros outside of the tensor.
+// Tensor maps of TMA for elements of 16 bits. The inner 64 elements of a box are a row of 128
+// bytes, in the 128-byte swizzle. Places outside of the tensor are zeros.
 #pragma once
 #include <cuda.h>
 

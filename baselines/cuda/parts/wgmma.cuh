@@ -16,7 +16,7 @@ __device__ inline uint64_t wgmma_descriptor(uint32_t at) {
          uint64_t(1) << 62;
 }
 
-// The descriptor of an operand with N innermost: each step of K is a row of 64 elements of N, and
+// The descriptor of an operand with N innermost. Each step of K is a row of 64 elements of N, and
 // the next 64 are `further` bytes away. 16 elements further in K add 128.
 __device__ inline uint64_t wgmma_descriptor_mn(uint32_t at, uint32_t further) {
   return uint64_t((at & 0x3ffff) >> 4) | uint64_t(further >> 4) << 16 | uint64_t(1024 >> 4) << 32 |

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_conv1d and causal_conv1d_update: a thread has eight channels of up to eight neighbouring tokens of a request. Who has the first
-// of them also moves the state on, which nobody else reads.
+// causal_conv1d and causal_conv1d_update: a thread has eight channels of up to eight neighbouring
+// tokens of a request. The thread with the first token also updates the state, which no other
+// thread reads.
 #include "../parts/op.cuh"
 #include "fk/ops/causal_conv1d.h"
 #include "fk/ops/causal_conv1d_update.h"
@@ -20,7 +21,7 @@ template <class T, class S> struct Conv {
   int channels, taps, silu;
 };
 
-// kTaps: their number, whose weights then stay in registers, or 0.
+// kTaps: the number of taps, with weights in registers, or 0.
 template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThreads) convolve(Conv<T, S> a) {
   wait_for_inputs();
   const int taps = kTaps ? kTaps : a.taps, c = (int(blockIdx.x) * kThreads + int(threadIdx.x)) * 8, request = int(blockIdx.z);
@@ -29,14 +30,14 @@ template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThread
   if (c >= a.channels || begin >= length) return;
   S* const state = a.state + a.slots[request] * a.slot + c;
   const bool has_state = !a.has_state || a.has_state[request];
-  // Token i of the request; before it those of the state, the last of which is -1.
+  // Token i of the request. Tokens before it are those of the state, up to token -1.
   const auto token = [&](int i, float(&to)[8]) {
     if (i >= 0) return load_floats(a.x + (first + i) * a.x_token + c, to);
     if (has_state) return load_floats(state + (taps - 1 + i) * a.row, to);
 #pragma unroll
     for (int k = 0; k < 8; ++k) to[k] = 0;
   };
-  float bias[8], w[kTaps ? kTaps : 1][8];  // kTaps: element j of what lies there in a row, channel by channel
+  float bias[8], w[kTaps ? kTaps : 1][8];  // kTaps: element j of the row of weights, channel by channel
   a.bias.load(c, 0, bias);
   if constexpr (kTaps > 0) {
 #pragma unroll
@@ -63,7 +64,7 @@ template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThread
     store_floats(a.out + int64_t(first + i) * a.channels + c, sum);
   }
   if (begin) return;
-  // In this order a row of the state is read before it is written: it moves by at least one.
+  // In this order each row of the state is read before it is written, as it moves by at least one.
   for (int u = 0; u + 1 < taps; ++u) {
     float v[8];
     token(length - (taps - 1) + u, v);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tokens of a chunk multiply by in ssd_chunk_scan.
+// The factors of the tokens of a chunk in ssd_chunk_scan.
 #pragma once
 #include "recurrence.cuh"
 
 namespace fkc {
 
-// Of every token of a chunk: its step, the logarithm of the decays up to and with it, whose second float32 has what the first one
-// leaves, these decays, and those behind it times its step. `all`: the decays of the chunk.
+// For every token of a chunk: its step; the logarithm of the decays up to this token, in two
+// float32; these decays; and the decays behind it times its step. `all`: the decay of the chunk.
 template <int kChunk> struct Factors {
   float step[kChunk], high[kChunk], low[kChunk], from_start[kChunk], to_end[kChunk], all[4];
 
-  // By one warp. Where one token decays by e^-1000 and the next ones hardly, the sum of both in one float32 would not know these.
+  // By one warp. If one token decays by e^-1000 and the next ones hardly, a sum in one float32
+  // would lose the next ones.
   template <class T, class S> __device__ void find(const Scan<T, S>& s, const float (&dt)[kChunk / 32], int count, float a) {
     constexpr int kOwn = kChunk / 32;
     const int lane = int(threadIdx.x) % 32;
@@ -20,7 +21,7 @@ template <int kChunk> struct Factors {
     for (int k = 0; k < kOwn; ++k) {
       const bool there = lane * kOwn + k < count;
       steps[k] = there ? s.step(dt[k]) : 0.F;
-      before += there ? double(fmaxf(steps[k] * a, -1024.F)) : 0.;  // e^-1024 is 0 as well, and sums stay finite
+      before += there ? double(fmaxf(steps[k] * a, -1024.F)) : 0.;  // e^-1024 is 0 too, and sums stay finite
       sum[k] = before;
     }
 #pragma unroll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ssd_chunk_scan and selective_state_update: a warp has four rows of a head's state, four neighbouring elements of each in a lane's
-// registers from the first token to the last. What tokens bring is read one token ahead.
+// ssd_chunk_scan and selective_state_update: a warp has four rows of a head's state. A lane keeps
+// four neighbouring elements of each in registers, from the first token to the last. Inputs are
+// read one token ahead.
 #include "../parts/op.cuh"
 #include "chunked_scan.cuh"
 #include "fk/ops/selective_state_update.h"
@@ -11,7 +12,8 @@ using namespace fkc;
 constexpr int kThreads = 128, kRows = 4, kRowsOfBlock = kThreads / 32 * kRows, kPerMax = 2;  // kPerMax: times 128 elements of a row
 constexpr int kProcessors = 132, kChunk = 32, kChunkWarps = 2, kChunkGroups = 2;
 
-// The sums over a warp of four values, each of them in the lanes that have its number in bits 3 and 4.
+// The sums of four values over a warp. A lane gets the sum which has the number in bits 3 and 4 of
+// the lane.
 __device__ float sums_of_four(const float (&v)[kRows]) {
   const int lane = int(threadIdx.x) % 32;
   const bool high = lane & 16, odd = lane & 8;
@@ -28,7 +30,7 @@ template <class T, class S, int kPer> __global__ void __launch_bounds__(kThreads
   if (row >= s.width || begin == end) return;
   S* const rows = s.state + s.slots[request] * s.slot + head * s.state_head;
   const bool fresh = s.has_state && !s.has_state[request];
-  const auto mine = [&](int p) { return p * 128 + lane * 4; };  // where this lane's elements begin
+  const auto mine = [&](int p) { return p * 128 + lane * 4; };  // the first element of this lane
   float state[kRows][kPer][4];
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
@@ -93,10 +95,10 @@ template <class Init, class Forward> void need_scan(const Init& init, const Forw
   need(init.head_dim <= int64_t{65535} * kRowsOfBlock, "head_dim: fewer");
   need(max.state_slots->shape[0] * init.num_heads < int64_t{1} << 31, "requests: fewer for so many heads");
 }
-// By chunks on tensor cores, where states are as wide as there are kernels for; `run` is null elsewhere.
+// The kernel by chunks on tensor cores, for certain widths of the state; else `run` is null.
 template <class T, class S> struct ByChunks {
   void (*run)(Scan<T, S>) = nullptr;
-  int slice = 0, threads = 0, shared = 0, at_once = 0;  // at_once: blocks of a processor
+  int slice = 0, threads = 0, shared = 0, at_once = 0;  // at_once: blocks of a multiprocessor
 };
 template <class T, class S, class Init, class Forward> ByChunks<T, S> by_chunks(const Init& init, const Forward& a) {
   const fk_in* const rows[] = {a.x, a.b, a.c};
@@ -131,7 +133,8 @@ void run(const Init& init, const Weights& w, const Forward& a, const int32_t* st
       if constexpr (std::is_same_v<Forward, typename fk::ssd_chunk_scan::forward>) {
         if (const auto kernel = by_chunks<T, S>(init, a); kernel.run) {
           cudaFuncSetAttribute(kernel.run, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared);
-          // Where they have room and chunks enough, the blocks of a cluster take chunks in turn. The sums are the same.
+          // If the multiprocessors have room, and chunks are enough, blocks of a cluster take
+          // chunks in turn. The sums are the same.
           const int64_t blocks = grid.x * (init.head_dim / kernel.slice);
           unsigned ranks = 1;
           while (ranks < 8 && blocks * ranks * 2 <= kProcessors * kernel.at_once && int64_t(ranks) * 2 * kChunkGroups * kChunk < a.max_query_len) ranks *= 2;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of ssd_chunk_scan and selective_state_update are given.
+// Arguments of the kernels of ssd_chunk_scan and selective_state_update.
 #pragma once
 #include "../parts/op.cuh"
 
 namespace fkc {
 
-// A scalar of a head: any float, or absent.
+// A scalar for each head, of any float type, or absent.
 struct Scalars {
   const void* at;
   int dtype;
@@ -18,7 +18,8 @@ struct Scalars {
 inline Scalars scalars(fk_opt_in view) { return view.or_null ? Scalars{view.or_null->data, FK_DTYPE(view.or_null)} : Scalars{}; }
 
 
-// Strides in elements: of tokens, and of heads or groups. `starts` and `has_state` are null where every request has one token and a state.
+// Strides are in elements: of tokens, and of heads or groups. `starts` and `has_state` are null if
+// every request has one token and a state.
 template <class T, class S> struct Scan {
   const T *x, *dt, *b, *c;
   S* state;
@@ -27,7 +28,7 @@ template <class T, class S> struct Scan {
   Scalars d, dt_bias;
   const int32_t *starts, *slots, *has_state;
   int64_t x_token, x_head, dt_token, dt_head, b_token, b_group, c_token, c_group, slot, state_head, state_row;
-  int heads, width, group, elements, softplus;  // group: heads that share b and c; elements: of a row
+  int heads, width, group, elements, softplus;  // group: heads with the same b and c. elements: of a row of the state
   float dt_min, dt_max;
 
   __device__ float step(float of_dt) const {
