@@ -6,14 +6,25 @@ change their machine code?
 The first form compiles .cu files (without FILE: all of the providers below) to OUT/<path>.ptx and OUT/<path>.cubin, with the flags of
 the build. It compiles one file at a time and needs nvcc and the headers of BUILD/gen, but no GPU. With --before, the cubin of a file whose
 PTX did not change is copied. The second form compares two such folders. A kernel is equal if these are equal: its instructions, relocations, constants, registers, shared memory and launch attributes.
-Names do not count: a kernel with another name is equal to a kernel before with the same content. Exit code 1: something differs."""
+Names do not count: a kernel with another name is equal to a kernel before with the same content. Kernels which are not equal may still have
+the same size, the same registers and as many instructions of each opcode, in another order or with other operands. Exit code 1: some kernel
+is not equal."""
 import argparse, collections, hashlib, os, pathlib, re, shutil, struct, subprocess, sys, time
+from typing import NamedTuple
 
 root = pathlib.Path(__file__).resolve().parents[2]
 providers = ("baselines/cuda", "baselines/cuda_reference", "baselines/nccl")
 nobits = 8  # the type of a section without content
 registers = 0x2f  # the attribute of their number
 constant_bank = 0x0a  # the attribute of parameters, which begins with a symbol
+
+
+class Kernel(NamedTuple):
+    hash: str  # of all its content
+    name: str
+    bytes: int  # of instructions
+    opcodes: collections.Counter
+    registers: int
 
 
 def options(provider):
@@ -102,9 +113,10 @@ def kernels(cubin):
             body = launch_attributes(body)
         parts[function].append((part, size, hashlib.sha256(body).hexdigest()))
         if part == ".text":
-            code[function] = size
-    return {name: (hashlib.sha256(repr((sorted(parts[name]), sorted(known[name].items()))).encode()).hexdigest(), code[name],
-                   known[name].get(registers, 0)) for name in code}
+            # An instruction has 16 bytes, and its opcode in the lowest 12 bits.
+            code[function] = size, collections.Counter(int.from_bytes(body[i:i + 2], "little") & 0xfff for i in range(0, len(body), 16))
+    return {name: Kernel(hashlib.sha256(repr((sorted(parts[name]), sorted(known[name].items()))).encode()).hexdigest(), plain(name), *code[name],
+                         known[name].get(registers, 0)) for name in code}
 
 
 def plain(name):
@@ -112,20 +124,13 @@ def plain(name):
     return re.sub(r"_GLOBAL__N__[0-9a-f]+_\d+_\w+?_cu_[0-9a-f]+(_\d+)?", "_GLOBAL__N_", name)
 
 
-def difference(before, after):
-    """Kernels of `after` without an equal one in `before`, and the reverse."""
-    left = collections.Counter(hash_ for hash_, *_ in before.values())
-    new, gone = [], []
-    for name, (hash_, *sizes) in after.items():
-        if left[hash_]:
-            left[hash_] -= 1
-        else:
-            new.append((plain(name), *sizes))
-    for name, (hash_, *sizes) in before.items():
-        if left[hash_]:
-            left[hash_] -= 1
-            gone.append((plain(name), *sizes))
-    return gone, new
+def difference(before, after, key):
+    """Kernels of `before` without a partner of the same key in `after`, and the reverse."""
+    left = collections.defaultdict(list)
+    for one in before:
+        left[key(one)].append(one)
+    new = [one for one in after if not left[key(one)] or not left[key(one)].pop()]
+    return [one for several in left.values() for one in several], new
 
 
 def counterpart(cubin, after, before):
@@ -141,16 +146,17 @@ def compare(before, after):
     for path in sorted(after.rglob("*.cubin")):
         name = path.relative_to(after)
         other = counterpart(path, after, before)
-        sides = kernels(other) if other else {}, kernels(path)
-        gone, new = difference(*sides)
-        if gone or new:
-            unlike.append((name, gone, new))
-        print(f"{name.with_suffix('')}: {len(sides[1])} kernels, {len(sides[1]) - len(new)} equal" + (f", {len(gone)} of before are gone" if gone else ""))
+        sides = kernels(other).values() if other else (), kernels(path).values()
+        gone, new = difference(*sides, lambda one: one.hash)
         differs |= bool(gone or new)
+        others = difference(gone, new, lambda one: (one.bytes, one.registers, repr(sorted(one.opcodes.items()))))
+        unlike.append((name, *others))
+        print(f"{name.with_suffix('')}: {len(sides[1])} kernels, {len(sides[1]) - len(new)} equal, {len(new) - len(others[1])} with the same opcodes"
+              + (f", {len(others[0])} others of before are gone" if others[0] else ""))
     for name, gone, new in unlike:
         for sign, side in ("-", gone), ("+", new):
-            for kernel, size, count in sorted(side):
-                print(f"  {name.with_suffix('')} {sign} {kernel} ({size} bytes, {count} registers)")
+            for one in sorted(side, key=lambda one: one.name):
+                print(f"  {name.with_suffix('')} {sign} {one.name} ({one.bytes} bytes, {one.registers} registers)")
     print("differs" if differs else "equal")
     return int(differs)
 
