@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention for many query rows, after FlashAttention-2: 64 rows per block, 16 per warp, tiles of 64 keys.
+// paged_attention for many query rows, after FlashAttention-2: 64 rows per block, 16 per warp, and
+// tiles of 64 keys.
 #pragma once
 #include "../parts/cp_async.cuh"
 #include "../parts/mma.cuh"
@@ -12,7 +13,7 @@ namespace fkc {
 
 constexpr int kKeys = 64, kWarps = 4, kThreads = 32 * kWarps;
 
-// 64 keys or values of one head in shared memory; 16-byte chunks are swizzled by row.
+// 64 keys or values of one head in shared memory. Pieces of 16 bytes are swizzled by row.
 template <class T, int D> struct Tile {
   static constexpr int kChunks = D / 8;
   static __device__ uint32_t at(uint32_t base, int row, int chunk) { return swizzled<kChunks>(base, row, chunk); }
@@ -30,10 +31,72 @@ template <class T, int D> struct Tile {
   }
 };
 
+// Online softmax of a tile: masks scores and turns them into weights. A thread has two rows, and
+// two of every eight columns.
+template <int D>
+__device__ void online_softmax(float (&s)[kKeys / 8][4], float (&acc)[D / 8][4], float (&most)[2], float (&sum)[2], const AttentionParams& p,
+                               const int (&position)[2], int tile) {
+  constexpr int kOwn = kKeys / 8;
+  const int lane = threadIdx.x % 32;
+  float next[2] = {most[0], most[1]};
+#pragma unroll
+  for (int n = 0; n < kOwn; ++n)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int key = tile * kKeys + n * 8 + lane % 4 * 2 + (j & 1), h = j >> 1;
+      float v = s[n][j] * p.scale;
+      if (p.softcap > 0) v = p.softcap * tanhf(v / p.softcap);
+      const bool seen = key <= position[h] && (p.window == 0 || key > position[h] - p.window);
+      s[n][j] = seen ? v * kLog2e : -INFINITY;
+      next[h] = fmaxf(next[h], s[n][j]);
+    }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    next[h] = quad_max(next[h]);
+    const float shrink = next[h] == -INFINITY ? 1.F : exp2f(most[h] - next[h]);
+    most[h] = next[h];
+    sum[h] *= shrink;
+#pragma unroll
+    for (int d = 0; d < D / 8; ++d) acc[d][2 * h] *= shrink, acc[d][2 * h + 1] *= shrink;
+  }
+#pragma unroll
+  for (int n = 0; n < kOwn; ++n)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      s[n][j] = most[j >> 1] == -INFINITY ? 0.F : exp2f(s[n][j] - most[j >> 1]);
+      sum[j >> 1] += s[n][j];
+    }
+}
+
+// The sums of a thread's two rows, divided, to out.
+template <class T, int D>
+__device__ void write_rows(float (&acc)[D / 8][4], float (&most)[2], float (&sum)[2], const AttentionParams& p, int first_row, int rows, int start, int kv_head) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) sum[h] = quad_sum(sum[h]);
+
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = first_row + lane / 4 + 8 * h;
+    if (row >= rows) continue;
+    const int head = kv_head * p.group + row % p.group;
+    if (p.sinks) {
+      const float shrink = add_sink(p.sinks[head] * kLog2e, most[h], sum[h]);
+#pragma unroll
+      for (int d = 0; d < D / 8; ++d) acc[d][2 * h] *= shrink, acc[d][2 * h + 1] *= shrink;
+    }
+    const float inverse = sum[h] > 0 ? 1.F / sum[h] : 0.F;
+    T* to = static_cast<T*>(p.out) + (start + row / p.group) * p.out_token + head * p.out_head + lane % 4 * 2;
+#pragma unroll
+    for (int d = 0; d < D / 8; ++d)
+      *reinterpret_cast<uint32_t*>(to + d * 8) = pack2<T>(acc[d][2 * h] * inverse, acc[d][2 * h + 1] * inverse);
+  }
+}
+
 template <class T, int D> __global__ void __launch_bounds__(kThreads) flash_attention2(const AttentionParams p) {
   char* const shared = dynamic_shared();
   wait_for_inputs();
-  constexpr int kTileBytes = kKeys * D * 2, kOwn = kKeys / 8;  // tiles of S that a warp computes
+  constexpr int kTileBytes = kKeys * D * 2, kOwn = kKeys / 8;  // fragments of scores of a warp
   using Tiles = Tile<T, D>;
   const uint32_t base = shared_address(shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -59,7 +122,7 @@ template <class T, int D> __global__ void __launch_bounds__(kThreads) flash_atte
 #pragma unroll
     for (int j = 0; j < 4; ++j) query[k][j] = *reinterpret_cast<const uint32_t*>(q[j & 1] + k * 16 + (j >> 1) * 8 + lane % 4 * 2);
 
-  // Keys that any row of the block may see, in whole tiles.
+  // The keys which rows of the block see, in whole tiles.
   const int last_row = min(tile_row + kWarps * 16, rows) - 1;
   const int end = p.causal ? length - count + last_row / p.group + 1 : length;
   int from = 0;
@@ -93,35 +156,7 @@ template <class T, int D> __global__ void __launch_bounds__(kThreads) flash_atte
         mma_m16n8k16<T>(s[n], query[k], b[0], b[1]);
         mma_m16n8k16<T>(s[n], query[k + 1], b[2], b[3]);
       }
-    // Masks, the running maximum, and the exponentials in base two.
-    float next[2] = {most[0], most[1]};
-#pragma unroll
-    for (int n = 0; n < kOwn; ++n)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int key = tile * kKeys + n * 8 + lane % 4 * 2 + (j & 1), h = j >> 1;
-        float v = s[n][j] * p.scale;
-        if (p.softcap > 0) v = p.softcap * tanhf(v / p.softcap);
-        const bool seen = key <= position[h] && (p.window == 0 || key > position[h] - p.window);
-        s[n][j] = seen ? v * kLog2e : -INFINITY;
-        next[h] = fmaxf(next[h], s[n][j]);
-      }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      next[h] = quad_max(next[h]);
-      const float shrink = next[h] == -INFINITY ? 1.F : exp2f(most[h] - next[h]);
-      most[h] = next[h];
-      sum[h] *= shrink;
-#pragma unroll
-      for (int d = 0; d < D / 8; ++d) acc[d][2 * h] *= shrink, acc[d][2 * h + 1] *= shrink;
-    }
-#pragma unroll
-    for (int n = 0; n < kOwn; ++n)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        s[n][j] = most[j >> 1] == -INFINITY ? 0.F : exp2f(s[n][j] - most[j >> 1]);
-        sum[j >> 1] += s[n][j];
-      }
+    online_softmax<D>(s, acc, most, sum, p, position, tile);
 #pragma unroll
     for (int n = 0; n < kOwn; n += 2) {
       const uint32_t a[4] = {pack2<T>(s[n][0], s[n][1]), pack2<T>(s[n][2], s[n][3]), pack2<T>(s[n + 1][0], s[n + 1][1]), pack2<T>(s[n + 1][2], s[n + 1][3])};
@@ -135,25 +170,7 @@ template <class T, int D> __global__ void __launch_bounds__(kThreads) flash_atte
     }
     __syncthreads();
   }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) sum[h] = quad_sum(sum[h]);
-
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = first_row + lane / 4 + 8 * h;
-    if (row >= rows) continue;
-    const int head = kv_head * p.group + row % p.group;
-    if (p.sinks) {
-      const float shrink = add_sink(p.sinks[head] * kLog2e, most[h], sum[h]);
-#pragma unroll
-      for (int d = 0; d < D / 8; ++d) acc[d][2 * h] *= shrink, acc[d][2 * h + 1] *= shrink;
-    }
-    const float inverse = sum[h] > 0 ? 1.F / sum[h] : 0.F;
-    T* to = static_cast<T*>(p.out) + (start + row / p.group) * p.out_token + head * p.out_head + lane % 4 * 2;
-#pragma unroll
-    for (int d = 0; d < D / 8; ++d)
-      *reinterpret_cast<uint32_t*>(to + d * 8) = pack2<T>(acc[d][2 * h] * inverse, acc[d][2 * h + 1] * inverse);
-  }
+  write_rows<T, D>(acc, most, sum, p, first_row, rows, start, kv_head);
 }
 
 }  // namespace fkc

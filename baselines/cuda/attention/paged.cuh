@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a paged cache as a step of an op: what plan() writes, and the choice of kernel. The query heads
-// that share a key head are packed into rows: row r of a request is query token r / group, head r % group of the
-// group.
+// Attention over a paged cache as a step of an op: its plan, and the choice of kernel. Query heads
+// with one key head are packed into rows. Row r of a request is query token r / group, head r %
+// group of the group.
 #pragma once
 #include <type_traits>
 
@@ -11,13 +11,15 @@
 
 namespace fkc {
 
-constexpr int64_t kLongContext = 8192;  // from which on twice as many blocks are worth a larger cluster
+constexpr int kDecodeThreads = 32 * decode::kWarps;
+constexpr int64_t kLongContext = 8192;  // from here on a cluster of 16 blocks pays
 
-// Blocks that share a context, a power of two: enough for one block per multiprocessor, or two for pairs.
+// The number of blocks with one context, a power of two: enough for one block per multiprocessor,
+// or two for pairs.
 inline int splits_of(int64_t blocks, int64_t max_seq_len) {
-  const int64_t most = max_seq_len < kLongContext ? kSplitsMax / 2 : kSplitsMax;
+  const int64_t most = max_seq_len < kLongContext ? decode::kSplitsMax / 2 : decode::kSplitsMax;
   int64_t splits = 1;
-  while (splits < most && blocks * splits * 2 <= (splits == 1 ? 264 : 132) && splits * 2 * kFewTile * kFewWarps <= max_seq_len) splits *= 2;
+  while (splits < most && blocks * splits * 2 <= (splits == 1 ? 264 : 132) && splits * 2 * decode::kKeys * decode::kWarps <= max_seq_len) splits *= 2;
   return int(splits);
 }
 inline int shift_of(int64_t page_size) {
@@ -26,12 +28,14 @@ inline int shift_of(int64_t page_size) {
   return int64_t{1} << shift == page_size ? shift : -1;
 }
 
-// Up to 16 rows per request are a matter of reading the cache; no plan is needed, and a step can be captured.
+// With up to 16 rows per request, a step is bound by reading the cache. It needs no plan, and a
+// graph can capture it.
 inline bool is_few(int64_t group, int64_t max_query_len) { return max_query_len * group <= 16; }
 inline int64_t most_few(int64_t group) { return 16 / group; }
 
 inline int64_t attention_plan_bytes(int64_t tokens, int64_t requests, int64_t group) { return (cdiv(tokens * group, 64) + requests) * 8; }
-// (request, first row) of every tile of 64 rows, the longest contexts first. Returns the bytes used.
+// Writes (request, first row) of every tile of 64 rows, the longest contexts first. Returns the
+// bytes of the plan.
 inline int64_t plan_attention(const int32_t* starts, int64_t requests, int64_t group, void* blob) {
   auto* work = static_cast<int2*>(blob);
   int64_t n = 0;
@@ -41,7 +45,7 @@ inline int64_t plan_attention(const int32_t* starts, int64_t requests, int64_t g
   return n * 8;
 }
 
-// `p` but for splits, work and page_shift; a step with max_query_len 1 may bring `fresh`.
+// `p`: all but splits, work and page_shift. A step with max_query_len 1 may bring `fresh`.
 template <class T>
 void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_dim, int64_t max_query_len, int64_t max_seq_len, const fk_ctx& ctx,
             const FreshToken* fresh = nullptr) {
@@ -53,7 +57,7 @@ void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_
   if (!grid.x) return;
   const auto go = [&](auto kernel, int threads, int bytes, auto... more) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    // Clusters above eight blocks are this chip's own.
+    // Clusters above eight blocks are not portable to other chips.
     if (p.splits > 8) cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     launch_clusters(kernel, dim3(1, 1, unsigned(p.splits)), grid, unsigned(threads), size_t(bytes), ctx, p, more...);
   };
@@ -61,10 +65,10 @@ void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_
     constexpr int kD = decltype(size)::value;
     const bool small = max_query_len * p.group <= 8;
     if (!decode) go(flash_attention2<T, kD>, kThreads, 4 * kKeys * kD * 2);
-    else if (fresh && small) go(flash_decode<T, kD, 1, true>, 32 * kFewWarps, Few<T, kD, 1, true>::kBytes, *fresh);
-    else if (fresh) go(flash_decode<T, kD, 2, true>, 32 * kFewWarps, Few<T, kD, 2, true>::kBytes, *fresh);
-    else if (small) go(flash_decode<T, kD, 1, false>, 32 * kFewWarps, Few<T, kD, 1, false>::kBytes, FreshToken{});
-    else go(flash_decode<T, kD, 2, false>, 32 * kFewWarps, Few<T, kD, 2, false>::kBytes, FreshToken{});
+    else if (fresh && small) go(flash_decode<T, kD, 1, true>, kDecodeThreads, FlashDecoding<T, kD, 1, true>::kBytes, *fresh);
+    else if (fresh) go(flash_decode<T, kD, 2, true>, kDecodeThreads, FlashDecoding<T, kD, 2, true>::kBytes, *fresh);
+    else if (small) go(flash_decode<T, kD, 1, false>, kDecodeThreads, FlashDecoding<T, kD, 1, false>::kBytes, FreshToken{});
+    else go(flash_decode<T, kD, 2, false>, kDecodeThreads, FlashDecoding<T, kD, 2, false>::kBytes, FreshToken{});
   };
   if (head_dim == 64) sized(std::integral_constant<int, 64>{});
   else sized(std::integral_constant<int, 128>{});

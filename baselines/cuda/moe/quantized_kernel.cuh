@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouped products of bfloat16 rows with weights of eight or four bits: bound by reading the weights. Blocks are persistent and
-// take tiles in turn: some rows of an expert's weights by up to 8 * kTiles of its assignments. Which tiles there are is
-// known on the device alone. A stage of the ring has kParts boxes of 128 bytes of every row of weights and, beside them, the same
-// columns of x; each row of weights is widened to bfloat16 in registers. The order of K in a product is free: a lane's
-// fragments of mma.m16n8k16 are columns that lie together in the weights, and x is read in the same order.
-//   first warps  multiply: 16 rows of one box of a stage each; few of them to a multiprocessor would wait for themselves
-//   next warps   bring x of a box each, round it to eight bits where the op asks for it, and put it in the order of the weights' columns
-//   last warp    fetches weights with the tensor copy engine
+// Grouped GEMM of bfloat16 rows with weights of eight or four bits, bound by reading the weights.
+// Blocks are persistent and take tiles in turn: some rows of an expert's weights by up to 8 *
+// kTiles of its assignments. The tiles are known on the device alone. A stage of the ring has
+// kParts boxes of 128 bytes of every row of weights, and the same columns of x. Weights are widened
+// to bfloat16 in registers. The order of K in a product is free. So a lane takes neighbouring
+// columns of weights as its fragments of mma.m16n8k16, and x is read in the same order.
+//   first warps  multiply: 16 rows of one box of a stage each
+//   next warps   load x of a box each, round it to eight bits if the op asks for it, and write it in the
+//                order of the weights' columns
+//   last warp    loads weights with TMA
 #pragma once
 #include "../parts/cp_async.cuh"
 #include "../parts/mma.cuh"
@@ -18,17 +20,18 @@ namespace fkc {
 
 namespace quantized {
 
-// By the warps that bring x: a lane has the same columns of every kStep-th row of a box; kBatch of them at once hide what one waits for.
+// By the warps which load x. A lane has the same columns of every kStep-th row of a box. It takes
+// kBatch rows at a time to hide latency.
 template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Walk walk, const Arguments& a, int* sources) {
   constexpr int kChunks = W::kUnit / 8, kRows = 32 / kChunks, kStep = helpers_of(kParts) / kParts * kRows, kLag = lag_of(kTiles, kParts);
   constexpr int kBatch = W::kUnit / 64;
   const int helper = int(threadIdx.x / 32) - kParts * ring.p.groups, part = helper % kParts, lane = threadIdx.x % 32, chunk = lane % kChunks;
-  const int row0 = helper / kParts * kRows, of_lane = lane / kChunks;  // row0 is that of a warp
+  const int row0 = helper / kParts * kRows, of_lane = lane / kChunks;  // row0: of a warp
   const uint32_t x = ring.p.x + part * (ring.p.rows * W::kUnit * 2);
   sources += helper * (kTilesMax * 8);
   Ring done = ring;
   Walk late = walk;
-  int ahead = 0;  // stages of x that are on their way
+  int ahead = 0;  // stages of x in flight
   while (late.more) {
     if (walk.more) {
       if (walk.chunk == 0) {
@@ -48,19 +51,19 @@ template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Wa
     if (++ahead < kLag) continue;
     cp_async_wait<kLag - 1>();
 #pragma unroll 1
-    for (int first = row0; first < late.rows; first += kBatch * kStep) {  // rows that there are not, too: nobody looks at them
+    for (int first = row0; first < late.rows; first += kBatch * kStep) {  // absent rows too: no warp reads them
       uint4 v[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) v[i] = load_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk));
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) store_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk), W::arranged(a.rounds ? rounded(v[i]) : v[i]));
     }
-    mbarrier_arrive(done.full());  // every lane for what it stored, which is what racecheck understands
+    mbarrier_arrive(done.full());  // every lane for its own stores, so racecheck can follow
     late.next(), done.next();
   }
 }
 
-// By one warp: weights, and what their scales are in nears.
+// By one warp: loads weights, and prefetches their scales into L2.
 template <class W, int kParts> __device__ void fetch_weights(Ring ring, Walk walk, const Arguments& a, const CUtensorMap& weight) {
   const int lane = threadIdx.x % 32, box = walk.p.x / kParts;
   for (; walk.more; walk.next(), ring.next()) {
@@ -80,7 +83,7 @@ template <class W, int kParts> __device__ void fetch_weights(Ring ring, Walk wal
   }
 }
 
-// What a lane has of two rows of a box of weights, by as many columns of all rows of x that there are.
+// Multiplies a lane's two rows of a box of weights by its columns of all rows of x.
 template <class W, int kTiles, bool kLarge>
 __device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, int rows, const typename W::Factors& factors, const typename W::Scale& scale, float (&acc)[kTiles][4]) {
   using T = __nv_bfloat16;
@@ -107,9 +110,39 @@ __device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, int rows, 
       for (int i = 0; i < 4; ++i) acc[j][i] += scale.of[i / 2][0] * of_block[j][i];
 }
 
-// By the warps that multiply.
-template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ring, const Walk& walk, const Arguments& a, float* all_sums) {
+// Adds the sums of the parts of K of a group of warps, and writes them by the first of these warps.
+// Transposed, a lane has two neighbours of a row.
+template <int kTiles, int kParts>
+__device__ void write_rows(const float (&acc)[kTiles][4], const float (&bias)[2], const int (&target)[kTiles], float* sums, const Arguments& a, int first, int part, int barrier) {
   using T = __nv_bfloat16;
+  const int t = threadIdx.x % 4;
+  if (part > 0)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[(((part - 1) * kTiles + j) * 4 + i) * 32] = acc[j][i];
+  named_barrier_sync(barrier, 32 * kParts);
+  if (part == 0)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float v[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          v[i] = acc[j][r * 2 + i];
+#pragma unroll
+          for (int other = 0; other < kParts - 1; ++other) v[i] += sums[((other * kTiles + j) * 4 + r * 2 + i) * 32];
+          v[i] += bias[r];
+        }
+        const uint32_t two = movmatrix_trans(pack2<T>(v[0], v[1]));
+        const int n = first + r * 8 + t * 2;
+        if (target[j] >= 0 && n < a.n) *reinterpret_cast<uint32_t*>(a.out + int64_t(target[j]) * a.n + n) = two;  // n is even
+      }
+}
+
+// By the warps which multiply.
+template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ring, const Walk& walk, const Arguments& a, float* all_sums) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp / walk.p.groups, group = warp % walk.p.groups, g = lane / 4, t = lane % 4;
   const int row0 = group * 16 + g, units = (a.k + W::kUnit - 1) / W::kUnit;
   float* const sums = all_sums + group * (kParts - 1) * kTiles * 128 + lane;
@@ -163,30 +196,7 @@ template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ri
     __syncwarp();
     if (lane == 0) mbarrier_arrive(ring.empty());
     if (now.chunk + 1 < now.chunks) continue;
-    // The parts of K meet; turned round, two neighbours of a row of out.
-    if (part > 0)
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums[(((part - 1) * kTiles + j) * 4 + i) * 32] = acc[j][i];
-    named_barrier_sync(1 + group, 32 * kParts);
-    if (part == 0)
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          float v[2];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            v[i] = acc[j][r * 2 + i];
-#pragma unroll
-            for (int other = 0; other < kParts - 1; ++other) v[i] += sums[((other * kTiles + j) * 4 + r * 2 + i) * 32];
-            v[i] += bias[r];
-          }
-          const uint32_t two = movmatrix_trans(pack2<T>(v[0], v[1]));
-          const int n = now.first + group * 16 + r * 8 + t * 2;
-          if (target[j] >= 0 && n < a.n) *reinterpret_cast<uint32_t*>(a.out + int64_t(target[j]) * a.n + n) = two;  // n is even
-        }
+    write_rows<kTiles, kParts>(acc, bias, target, sums, a, now.first + group * 16, part, 1 + group);
     named_barrier_sync(1 + group, 32 * kParts);
   }
 }
@@ -201,7 +211,8 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   constexpr int kHelpers = helpers_of(kParts);
   const int multiplying = kParts * p.groups;
-  // Whom nothing else waits for meanwhile; the others are after the offsets.
+  // The producer thread initialises barriers, as nothing else waits for it here. The others read
+  // offsets.
   if (int(threadIdx.x) == 32 * (multiplying + kHelpers)) {
     prefetch_tensor_map(weight);
     for (Ring r = ring; r.turn == 0; r.next()) mbarrier_init(r.full(), 1 + 32 * kHelpers), mbarrier_init(r.empty(), multiplying);
@@ -215,7 +226,7 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
 #pragma unroll 1
     for (int first = 0; first <= a.experts; first += 32) {
       const int e = first + lane, own = e < a.experts ? (starts[e + 1] - starts[e] + kTiles * 8 - 1) / (kTiles * 8) : 0;
-      int upto = own;  // with those of the lanes before
+      int upto = own;  // the sum up to this lane
       for (int i = 1; i < 32; i *= 2) {
         const int other = __shfl_sync(0xffffffffu, upto, lane >= i ? lane - i : lane);
         if (lane >= i) upto += other;

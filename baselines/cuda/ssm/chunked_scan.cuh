@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ssd_chunk_scan on tensor cores, after arXiv:2405.21060, section 6. A block has some rows of a head's state for all tokens of a request
-// and takes these in chunks: out = (decays o step o C B^T + d) X + decay C state^T, then state = decay state + (decay step X)^T B.
-// Its groups of warps take the chunks in turn. What a chunk adds to the state does not wait for the one before it, so that all that
-// they do one after the other is to read the state in shared memory and to write the next one.
-// Level 1 has no room for values inside that are rounded to 16 bits: float_terms.cuh.
+// ssd_chunk_scan on tensor cores, after arXiv:2405.21060, section 6. A block has some rows of a
+// head's state for all tokens of a request, and takes the tokens in chunks. out = (decays o step o
+// C B^T + d) X + decay C state^T, then state = decay state + (decay step X)^T B. Groups of warps
+// take the chunks in turn. The addition of a chunk to the state does not depend on earlier chunks.
+// So groups wait for each other only to read the state in shared memory and to write the next one.
+// Level 1 allows no rounding of intermediate values to 16 bits, so factors are split
+// (parts/split_bf16.cuh).
 #pragma once
 #include "../parts/barrier.cuh"
 #include "../parts/cluster.cuh"
@@ -15,15 +17,16 @@
 
 namespace fkc {
 
+// long: the steps of a chunk in their order, with the barriers between them. The products are methods
+// of Chunked.
 template <class T, class S, int kDS, int kChunk, int kWarps, int kGroups>
 __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThreads, Chunked<T, kDS, kChunk, kWarps, kGroups>::kAtOnce)
     chunked_scan_mma(const Scan<T, S> s) {
   using K = Chunked<T, kDS, kChunk, kWarps, kGroups>;
-  using B16 = __nv_bfloat16;
   using Vectors = typename K::Vectors;
   using Xs = typename K::Xs;
   using Weights = typename K::Weights;
-  constexpr int kParts = K::kParts, kStateTerms = K::kStateTerms, kBlocks = K::kBlocks, kTiles = kDS / 8;  // of a row, eight elements each
+  constexpr int kBlocks = K::kBlocks, kTiles = K::kTiles;
   wait_for_inputs();
   const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads, slice = int(blockIdx.y) * K::kSlice;
   const int begin = s.starts[request], tokens = s.starts[request + 1] - begin, slot = s.slots[request];
@@ -34,7 +37,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
   const int lane = int(threadIdx.x) % 32, group = __shfl_sync(0xffffffffu, int(threadIdx.x) / K::kOfGroup, 0), warp = int(threadIdx.x) / 32 % kWarps;
   const int group_at = group * K::kGroup;
   auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors) + 2 * group;
-  // Where a warp's state comes from the group before this one, and goes to the next: there also in the next block of the cluster.
+  // The barriers of a warp's state: from the previous group, and to the next one. The next group of
+  // the last one is in the next block of the cluster.
   const int ranks = int(gridDim.z), rank = int(blockIdx.z), groups = ranks * kGroups;
   const bool from_block = ranks > 1 && group == 0, to_block = ranks > 1 && group == kGroups - 1, opens = rank == 0 && group == 0;
   const uint32_t there = base + K::kPassed + (group * kWarps + warp) * 8, behind = base + K::kPassed + ((group + 1) % kGroups * kWarps + warp) * 8;
@@ -51,7 +55,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
   if (opens && has_state) K::fetch_state(shared, rows, s.state_row);
   cp_async_commit();
 
-  // One warp is a chunk of the group ahead with factors, and two with what they come from.
+  // One warp computes factors a chunk ahead, and reads their inputs two chunks ahead.
   const bool ahead = warp == kWarps - 1;
   static_assert(kChunk == 32);
   T dt = from_float<T>(0.F);
@@ -66,7 +70,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
     read_dt(first + groups * kChunk);
   };
   if (ahead && own < tokens) find(own, 0);
-  // Every lane arrives for what it stored; of another block it is bytes that come.
+  // Every lane arrives for its own stores. From another block, bytes arrive.
   if (int(threadIdx.x) < kGroups * kWarps) mbarrier_init(base + K::kPassed + int(threadIdx.x) * 8, ranks > 1 && int(threadIdx.x) < kWarps ? 1 : 32), fence_mbarrier_init();
   if (ranks > 1) cluster_sync();
   else __syncthreads();
@@ -86,36 +90,15 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
     if (warp + (kMost - 1) * kWarps < K::kSquares) K::template weigh<kMost>(shared, group_at, f, d, warp);
     else if constexpr (kMost > 1) K::template weigh<kMost - 1>(shared, group_at, f, d, warp);
 
-    // What the chunk adds to the state.
+    // The chunk's addition to the state.
     float state[kTiles][4] = {};
-#pragma unroll 1
-    for (int k = 0; k < blocks; ++k) {
-      uint32_t parts[kParts][4], terms[kTerms][4];
-      K::template load_turned<Xs>(parts, x_at + Xs::at(lane / 16 * 8 + lane % 8, warp * 2 + lane / 8 % 2) + k * 16 * Xs::kPitch);
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        float x[2] = {0, 0};
-#pragma unroll
-        for (int p = 0; p < kParts; ++p) x[0] += lower_of(parts[p][r]), x[1] += upper_of(parts[p][r]);
-        const int token = k * 16 + r / 2 * 8 + lane % 4 * 2;
-        split(x[0] * f.to_end[token], x[1] * f.to_end[token + 1], terms, r);
-      }
-#pragma unroll
-      for (int t = 0; t < kTiles; t += 8) {
-        uint32_t right[4][kParts][4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) K::template load_turned<Vectors>(right[i], Vectors::further(b_at, k, t + i * 2));
-        each_product<kTerms, kParts>([&](int p, int q) {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) mma_m16n8k16<B16>(state[t + i], terms[p], right[i / 2][q][i % 2 * 2], right[i / 2][q][i % 2 * 2 + 1]);
-        });
-      }
-    }
-    named_barrier_sync(1 + group, K::kOfGroup);  // weights are there, and nobody needs b
+    K::add_chunk(state, f, x_at, b_at, blocks, warp);
+    named_barrier_sync(1 + group, K::kOfGroup);  // weights are complete, and b is free
     if (next < tokens) fetch_b(next);
     cp_async_commit();
 
-    // The state before the chunk, in place of what it adds; the one behind it to the next group.
+    // The old state takes the place of the addition in registers. The new state goes to the next
+    // group.
     if (first > 0) mbarrier_wait(there, uint32_t(opens ? turn ^ 1 : turn));
     else cp_async_wait<1>(), __syncwarp();
     const float decay = f.all[0];
@@ -141,63 +124,18 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
     }
 
     // C state^T.
-    float out[kBlocks][2][4] = {}, less[kBlocks][2][4] = {};  // of the first terms, and of the others
-    if (carried) {
-#pragma unroll
-      for (int k = 0; k < kTiles / 2; ++k) {
-        uint32_t terms[kStateTerms][4];  // two of the first eight rows, two of the others
-#pragma unroll
-        for (int r = 0; r < 4; ++r) split(state[2 * k + r % 2][r / 2 * 2], state[2 * k + r % 2][r / 2 * 2 + 1], terms, r);
-#pragma unroll
-        for (int m = 0; m < kBlocks; ++m) {
-          uint32_t left[kParts][4];
-          K::template load<Vectors>(left, Vectors::further(c_at, m, k * 2));
-          each_product<kParts, kStateTerms>([&](int p, int q) {
-#pragma unroll
-            for (int r = 0; r < 2; ++r) mma_m16n8k16<B16>((p + q ? less : out)[m][r], left[p], terms[q][r * 2], terms[q][r * 2 + 1]);
-          });
-        }
-      }
-    }
+    float out[kBlocks][2][4] = {}, less[kBlocks][2][4] = {};  // products of the first terms, and of the others
+    if (carried) K::multiply_state(out, less, state, c_at);
 
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float decayed = f.from_start[block * 16 + lane / 4 + e / 2 * 8];
-          out[block][r][e] *= decayed, less[block][r][e] *= decayed;
-        }
-#pragma unroll
-      for (int k = 0; k <= block; ++k) {
-        uint32_t left[kTerms][4], right[kParts][4];
-#pragma unroll
-        for (int q = 0; q < kTerms; ++q) ldmatrix(left[q], Weights::further(weights_at, block, k * 2) + q * Weights::kBytes);
-        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, warp * 2));
-        each_product<kTerms, kParts>([&](int p, int q) {
-#pragma unroll
-          for (int r = 0; r < 2; ++r) mma_m16n8k16<B16>((p + q ? less : out)[block][r], left[p], right[q][2 * r], right[q][2 * r + 1]);
-        });
-      }
-    }
+    K::multiply_weights(out, less, f, weights_at, x_at, warp);
     if (next < tokens) {
       named_barrier_sync(1 + group, K::kOfGroup);
       fetch_others(next);
       cp_async_commit();
     }
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = block * 16 + h * 8 + lane / 4;
-        if (row >= count) continue;
-        T* const to = s.out + (int64_t(begin + first + row) * s.heads + head) * s.width + slice + warp * 16 + lane % 4 * 2;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) store_floats(to + r * 8, out[block][r][2 * h] + less[block][r][2 * h], out[block][r][2 * h + 1] + less[block][r][2 * h + 1]);
-      }
+    K::write_rows(out, less, s, begin + first, head, slice, count, warp);
   }
-  if (ranks > 1) cluster_sync();  // before that, others may write here
+  if (ranks > 1) cluster_sync();  // other blocks may write here until then
 }
 
 }  // namespace fkc
