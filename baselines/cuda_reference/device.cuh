@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The differences between a GPU and test/cuda_emulation, which compiles the same sources as C++ for
-// the CPU: the provider's claims, dynamic shared memory, sizes of blocks, and one instruction.
+// The differences between a GPU and test/cuda_emulation: the provider's claims, dynamic shared
+// memory, sizes of blocks, and one instruction. The emulation compiles the same sources as C++ for
+// the CPU.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of the ops of this provider: refusals, the choice of a template instance by type,
-// width and mask, and the tiles of FA3's persistent blocks.
+// The host side of the ops of this provider: refusals, the choice of a template instance, and the
+// tiles of FA3's persistent blocks.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of FlashInfer's FA2 kernel over pages, as FlashInfer's planners make it: a list of
-// blocks, and the split of contexts, which gives all multiprocessors work.
+// The plan of FlashInfer's FA2 kernel over pages, as FlashInfer's planners make it. It lists
+// blocks, and splits contexts so that all multiprocessors have work.
 #pragma once
 #include "common.hpp"
 

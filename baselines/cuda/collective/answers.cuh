@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What combine_few.cuh and combine.cu share: answers of experts, the ranks which answer a token,
-// and the format in which answers travel.
+// Shared by combine_few.cuh and combine.cu: answers of experts, the ranks which answer a token, and
+// the format in which answers travel.
 #pragma once
 #include "../parts/op.cuh"
 #include "experts.cuh"
@@ -18,7 +18,7 @@ struct Answers {
 };
 
 // By a whole warp, for a token of this rank: the other ranks which answer, those which answer once,
-// and the weight of each rank's answer, which is 1 for a sum. Returns the weight of the lane's
+// and the weight of each rank's answer. A sum has weight 1. Returns the weight of the lane's
 // choice.
 template <class Word>
 __device__ float find_others(const Answers<Word>& a, int token, const Shape& s, const Ranks& ranks,

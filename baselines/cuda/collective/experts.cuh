@@ -195,7 +195,7 @@ class Exchange {
   std::optional<Shared<Op>> shared_;
   int64_t element_, boxed_, boxes_ = 0;
 };
-// What dispatch and combine share beyond it.
+// The common base of dispatch and combine.
 template <class Op>
 struct Exchanging : Base<Op> {
   using Base<Op>::Base;

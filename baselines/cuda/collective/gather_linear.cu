@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // all_gather_linear in one kernel. Two warps of every block send this rank's rows to the others,
 // some at a time. Meanwhile the other warps multiply tiles of this rank's own rows
-// (overlapped_gemm.cuh), and then tiles of the others' rows as they arrive (overlap.hpp).
+// (overlapped_gemm.cuh). Tiles of the others' rows follow as they arrive (overlap.hpp).
 //   warps 10, 11  send rows, and messages about them
 //
 // Calls use two boxes in turn. A sender waits until the reader is done with the call before the

@@ -7,7 +7,7 @@
 //   warp 9        sends both by TMA, and loads shares before sums
 //   warps 10, 11  for all_reduce, take the other's sums
 //
-// There is no deadlock: the other's tiles wait for nothing of this call, own tiles wait for the
+// There is no deadlock. The other's tiles wait for nothing of this call. Own tiles wait for the
 // other's tiles, and taking waits for own tiles.
 #pragma once
 #include "../parts/cluster.cuh"

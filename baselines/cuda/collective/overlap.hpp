@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The division of a product whose rows are summed between ranks, or come from them: the owner of
-// each tile, the order of tiles, and the jobs of communication warps. It is plain arithmetic, for
-// kernels and for tests without a GPU.
+// The division of a product whose rows are summed between ranks, or come from them. It gives the
+// owner of each tile, the order of tiles, and the jobs of communication warps. It is plain
+// arithmetic, for kernels and for tests without a GPU.
 //
 // Rows belong to ranks in equal parts, so the tiles of a part begin with the part. Two blocks
 // multiply a pair of tiles, one below the other. A level has the pairs of one height in all parts.
@@ -138,8 +138,8 @@ struct Room {
   bool all;  // sums go to all ranks
   static constexpr int64_t kHead = 256;
   FK_BOTH constexpr int64_t counts() const { return int64_t(ranks) * slots; }
-  // The number of the last call for which `from` has sent its share of a tile of this rank's part,
-  // or a slice of a sum of its own part.
+  // The number of the last call whose data `from` has sent: its share of a tile of this rank's
+  // part, or a slice of a sum of its own part.
   FK_BOTH constexpr int64_t shared_number(int from, int slot) const {
     return kHead + (int64_t(from) * slots + slot) * 4;
   }

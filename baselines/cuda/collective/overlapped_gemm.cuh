@@ -93,9 +93,9 @@ template <Order kOrder> struct Pairs {
   __device__ int slot() const { return plan.slot(pair, block_in_cluster()); }
 };
 
-// The producer's loads, by a whole warp, whose first lane copies. `rows` is the source of x:
-// begin() after the previous kernels have ended, wait(pair) for the rows of a pair, copy(...) for a
-// box of them.
+// The producer's loads, by a whole warp, whose first lane copies. `rows` is the source of x. It has
+// begin() for the end of the previous kernels, wait(pair) for the rows of a pair, and copy(...) for
+// a box of them.
 template <int kStages, Order kOrder, class Rows> struct Loads {
   const CUtensorMap& weight;
   Rows& rows;

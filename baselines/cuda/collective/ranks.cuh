@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by kernels which communicate with other ranks: symmetric memory of a communicator, which
-// all instances use in stream order; words with release and acquire across devices; and waits with
-// a time limit.
+// Shared by kernels which communicate with other ranks: symmetric memory of a communicator, words
+// with release and acquire across devices, and waits with a time limit. All instances use the
+// memory in stream order.
 #pragma once
 #include <map>
 #include <memory>

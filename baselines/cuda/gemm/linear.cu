@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear for up to 256 rows of x: a streamed GEMV for one row, a swap-AB split-K GEMM for some
-// rows, and a two-CTA multicast GEMM for more.
+// linear for up to 256 rows of x. One row takes a streamed GEMV, some rows a swap-AB split-K GEMM,
+// and more rows a two-CTA multicast GEMM.
 #include "../parts/op.cuh"
 #include "fk/ops/linear.h"
 #include "multicast.cuh"

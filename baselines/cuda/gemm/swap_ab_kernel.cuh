@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = x @ weight^T (+ bias) for some rows of x: bound by reading the weights, but with too many
-// rows to keep x in shared memory. The operands of wgmma are swapped (swap-AB): weights are the
+// out = x @ weight^T (+ bias) for some rows of x. Reading the weights is the bound, but rows are
+// too many to keep x in shared memory. The operands of wgmma are swapped (swap-AB): weights are the
 // side of 64 rows and x the narrow side, so few rows waste nothing. Blocks are persistent. A tile
 // is 64 rows of weights by all rows of x, kN at most. If tiles are too few for all multiprocessors,
 // a cluster of kSplit blocks shares a tile (split-K). Each block has a part of K, and adds and

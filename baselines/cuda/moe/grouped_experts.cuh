@@ -102,7 +102,7 @@ class ManyTokens {
     const int channels = int(channels_), hidden = int(hidden_), top_k = int(top_k_), experts = int(experts_);
     launch(sort_assignments, unsigned(experts), kSorters, 0, ctx, ids, int(rows), offsets, source, place);
     launch(gather_sorted<T>, unsigned(rows), 256, 0, ctx, x, x_step, source, sorted, channels, top_k);
-    // The tile has room for 1.5 times the average rows of an expert (1.25 if these are many), so
+    // The tile has room for 1.5 times the average rows of an expert, or 1.25 if these are many. So
     // few experts need more than one tile. Smaller tiles have more stages, and so more weights in
     // flight.
     const int64_t typical = cdiv(rows * 3, experts_ * 2);

@@ -3,12 +3,12 @@
 // @ weight[e]^T, or gated: silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent. The tiles
 // are known on the device alone, from `offsets`.
 // The operands of wgmma are swapped (swap-AB). A tile is 128 rows of weights by up to kMost rows of
-// x, and its width follows the number of rows, so little work is wasted. Gated, it has 64 rows of
-// gate and 64 of up, in turns of eight, so that a thread has both. The tiles of an expert share its
-// rows evenly. Tiles with the same weights follow each other, so memory is read once.
-// An expert may have its rows in several segments. Every tile reads rows of x from L2. With kPair =
-// 2, a cluster of two blocks has neighbouring tiles, and each block loads half of the rows of x for
-// both (TMA multicast).
+// x. Its width follows the number of rows, so little work is wasted. Gated, it has 64 rows of gate
+// and 64 of up, in turns of eight, so that a thread has both. The tiles of an expert share its rows
+// evenly. Tiles with the same weights follow each other, so memory is read once. An expert may have
+// its rows in several segments. Every tile reads rows of x from L2. With kPair = 2, a cluster of
+// two blocks has neighbouring tiles, and each block loads half of the rows of x for both (TMA
+// multicast).
 //   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K with TMA
 #pragma once
@@ -121,7 +121,7 @@ template <class T, bool kGated, int kMost, int kPair = 1, class Wait = NoWait> s
   }
 };
 
-// Of eight rows of x and sixteen of weights, a lane has two by two. Transposed, it has two
+// A lane has two by two of eight rows of x and sixteen of weights. Transposed, it has two
 // neighbours of a row of out.
 template <class T, bool kGated, int kN, class Tile> __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tile& tile) {
   constexpr int kOut = kGated ? kRows / 2 : kRows, kWarp = kOut / 8;  // columns of a warp
@@ -160,9 +160,9 @@ __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, c
   write<T, kGated, kN>(acc, a, tile);
 }
 
-// The kernel finds tiles, and so weights, before the previous kernel has ended (read_early()). Of
-// two such kernels, the second one loads weights on multiprocessors which are idle at the end of
-// the first.
+// The kernel finds tiles, and so weights, before the previous kernel has ended (read_early()). So
+// the second of two such kernels loads weights on multiprocessors which are idle at the end of the
+// first.
 template <class T, bool kGated, int kMost, int kPair>
 __global__ void __launch_bounds__(kThreads, 1) grouped_gemm(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   char* const shared = dynamic_shared();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of mixtures for many tokens: the sort of assignments by expert, the grouped GEMM on
-// mma.sync (parts/gemm_tile.cuh), and the weighted sum.
+// The parts of mixtures for many tokens: the sort by expert, the grouped GEMM on mma.sync
+// (parts/gemm_tile.cuh), and the weighted sum.
 #define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "../parts/gemm_tile.cuh"
 #include "../parts/op.cuh"

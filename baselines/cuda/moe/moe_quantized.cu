@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouped GEMMs of bfloat16 rows with dequantized weights: eight bits with a scale for each block
-// (DeepSeek), or four bits with a power of two for every 32 (gpt-oss). In decode few rows meet an
-// expert, so the kernel has to read its weights once, at the speed of memory.
+// Grouped GEMMs of bfloat16 rows with dequantized weights. These have eight bits and a scale for
+// each block (DeepSeek), or four bits and a power of two for every 32 (gpt-oss). In decode few rows
+// meet an expert, so the kernel has to read its weights once, at the speed of memory.
 #include "../parts/op.cuh"
 #include "../parts/tensor_map.cuh"
 #include "fk/ops/moe_grouped_gemm_fp8_block.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats of weights of eight and of four bits, which are widened to bfloat16 in registers; their
-// scales; and the rounding of x to eight bits.
+// Formats of weights of eight and of four bits, their scales, and the rounding of x to eight bits.
+// Weights are widened to bfloat16 in registers.
 #pragma once
 #include "../parts/op.cuh"
 

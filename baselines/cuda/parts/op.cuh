@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of the ops of this provider: claims, refusals, dispatch over the two types of 16
-// bits, and the fixed part of an op's class. cuda_reference has float32.
+// The host side of the ops of this provider: claims, refusals, dispatch over both types of 16 bits,
+// and the base class. cuda_reference has float32.
 #pragma once
 #include "dependent_launch.cuh"
 #include "launch.cuh"

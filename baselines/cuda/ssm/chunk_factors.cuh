@@ -5,8 +5,8 @@
 
 namespace fkc {
 
-// For every token of a chunk: its step; the logarithm of the decays up to this token, in two
-// float32; these decays; and the decays behind it times its step. `all`: the decay of the chunk.
+// For every token of a chunk: its step, the decays up to this token, their logarithm in two
+// float32, and the decays behind it times its step. `all`: the decay of the chunk.
 template <int kChunk> struct Factors {
   float step[kChunk], high[kChunk], low[kChunk], from_start[kChunk], to_end[kChunk], all[4];
 

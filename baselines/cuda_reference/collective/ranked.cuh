@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by ops with a communicator: data of a rank for others is in a symmetric buffer between two
-// barriers, as double or as it came. Ops use buffers and barriers of the communicator only, except
-// between machines (Carried).
+// Shared by ops with a communicator. A rank puts its data for others into a symmetric buffer
+// between two barriers, as double or as it came. Ops use buffers and barriers of the communicator
+// only, except between machines (Carried).
 #pragma once
 #include "fk/comm_library.h"
 #include "../common.cuh"
