@@ -23,7 +23,7 @@ struct SiluAndMul : Plain<fk::silu_and_mul> {
     });
   }
 };
-// Activations by number: those of the two contracts are different lists.
+// Activations by number. The two contracts have different lists.
 enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid };
 __device__ double apply(Of f, double x, double alpha) {
   switch (f) {

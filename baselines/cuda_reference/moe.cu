@@ -56,7 +56,7 @@ struct TopkSoftmax : Plain<fk::topk_softmax> {
   }
 };
 
-// The best of what is left, which is then taken; ties to the lowest index. One thread.
+// Takes the best remaining element; ties go to the lowest index. One thread.
 __device__ int64_t take_best(double* values, int64_t count) {
   int64_t best = 0;
   for (int64_t i = 1; i < count; ++i) {
@@ -119,7 +119,8 @@ struct GroupedTopk : Plain<fk::grouped_topk> {
   }
 };
 
-// A stable counting sort, one thread per expert: it counts those before it, then places its own in order.
+// A stable counting sort with one thread per expert: it counts the choices of lower experts, then
+// places its own in order.
 struct MoeAlign : Plain<fk::moe_align> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {
