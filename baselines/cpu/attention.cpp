@@ -98,10 +98,11 @@ void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
     const T* q = static_cast<const T*>(a.q) + token * a.q_token_stride + head * a.q_head_stride;
     const T* tail = static_cast<const T*>(a.q_tail) + token * a.q_tail_token_stride +
                     head * a.q_tail_head_stride;
+    const float scale = a.head_scales ? a.scale * a.head_scales[head] : a.scale;
     for (int64_t i = 0; i < b.width; ++i) {
       const float value = !real || i >= a.width ? 0.f
-                          : i < a.q_width       ? to_float(q[i]) * a.scale
-                                                : to_float(tail[i - a.q_width]) * a.scale;
+                          : i < a.q_width       ? to_float(q[i]) * scale
+                                                : to_float(tail[i - a.q_width]) * scale;
       b.qt[few ? r * b.width + i : i * b.rows + r] = value;
     }
   }
@@ -184,6 +185,20 @@ void hide(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count
       if (a.mask[r / a.group * a.mask_stride + node] == 0)
         b.scores[key * b.rows + r] = -__builtin_inff();
     }
+  }
+}
+
+// Adds the biases of keys [first, first + count) to their scores.
+void add_biases(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count) {
+  for (const AttentionTask::Bias& bias : a.biases) {
+    if (!bias.at) continue;
+    with_type(bias.type, [&]<class T>() {
+      for (int64_t r = 0; r < a.tokens * a.group; ++r) {
+        const T* row = static_cast<const T*>(bias.at) + r % a.group * bias.head_stride +
+                       (bias.first + r / a.group) % bias.rows * bias.row_stride + first;
+        for (int64_t key = 0; key < count; ++key) b.scores[key * b.rows + r] += to_float(row[key]);
+      }
+    });
   }
 }
 
@@ -307,6 +322,7 @@ void attention_task(const AttentionTask& a, float* work) {
     const bool masked = (a.causal && first + count > a.position + 1) ||
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
     if (a.mask && first + count > a.tree_first) hide(a, b, first, count);
+    add_biases(a, b, first, count);
     soften(a, b, first, count, masked);
     with_type(a.v_type, [&]<class T>() {
       load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, a.v_width,

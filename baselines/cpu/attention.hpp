@@ -32,11 +32,19 @@ struct AttentionTask {
   // mask[i * mask_stride + j] is not 0. Null: token i sees them all.
   const int32_t* mask;
   int64_t mask_stride, tree_first;
+  // Added to the scores of [head of the group, row, key]; token i has row (first + i) % rows. Null:
+  // none.
+  struct Bias {
+    const void* at;
+    int64_t head_stride, row_stride, first, rows;
+    int type;
+  } biases[2];
   const void *k, *v;  // this head in slot 0 of page 0
   // entry j: page of keys [j * page_size, (j + 1) * page_size); null: all keys lie in page 0
   const int32_t* pages;
   int64_t page_size, k_page_stride, k_slot_stride, v_page_stride, v_slot_stride;
-  float scale, softcap;  // softcap 0: none
+  float scale, softcap;      // softcap 0: none
+  const float* head_scales;  // [group], factors of scale, or null
   int causal, q_type, k_type, v_type, out_type;
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention, attention_varlen, tree_attention, mla_attention: a block per tile of queries, which takes keys in chunks;
-// scores, the running maximum and the sums are double. ms_deform_attn: one thread per element.
+// scores, the running maximum and the sums are double. ms_deform_attn: one thread per element. biased_attention: a block
+// per query and head.
 #include "common.cuh"
 #include "fk/ops/attention_varlen.h"
+#include "fk/ops/biased_attention.h"
 #include "fk/ops/mla_attention.h"
 #include "fk/ops/ms_deform_attn.h"
 #define FK_PAGED_ATTENTION_EDITION 2
@@ -330,6 +332,44 @@ struct DeformableAttention : Plain<fk::ms_deform_attn> {
     });
   }
 };
+// One block per query and head; the scores lie in scratch, as large as all of them.
+struct BiasedAttention : Plain<fk::biased_attention> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
+    if (init.num_heads % init.num_kv_heads) throw fk::unsupported{"num_heads is not a multiple of num_kv_heads"};
+    need.scratch = max.q->shape[0] * max.q->shape[1] * init.num_heads * max.k->shape[1] * 8;
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref q = ref(a.q), k = ref(a.k), v = ref(a.v), bias = ref(a.bias), mask = ref(a.mask), factors = ref(a.head_scale), out = ref(a.out);
+    const int64_t queries = a.q->shape[1], keys = a.k->shape[1], heads = init.num_heads, group = heads / init.num_kv_heads, width = init.head_dim;
+    const int64_t biases = a.bias.or_null ? a.bias.or_null->shape[0] : 1, masks = a.mask.or_null ? a.mask.or_null->shape[0] : 1;
+    const int64_t mask_rows = a.mask.or_null ? a.mask.or_null->shape[1] : 1;
+    const double scale = init.scale;
+    auto* all = static_cast<double*>(ctx.scratch);
+    for_rows(a.q->shape[0] * queries * heads, ctx, [=] __device__(int64_t row) {
+      const int64_t h = row % heads, m = row / heads % queries, b = row / heads / queries, g = h / group;
+      double* scores = all + row * keys;
+      const double factor = scale * load_or(factors, h, 1);
+      double top = -INFINITY, sum = 0;
+      for (int64_t j = threadIdx.x; j < keys; j += blockDim.x) {
+        double dot = 0;
+        for (int64_t d = 0; d < width; ++d) dot += load(q, q.at(b, m, h) + d) * load(k, k.at(b, j, g) + d);
+        scores[j] = dot * factor + (bias.data ? load(bias, bias.at(b % biases, h, m) + j) : 0) +
+                    (mask.data ? load(mask, mask.at(b % masks, m % mask_rows) + j) : 0);
+        top = fmax(top, scores[j]);
+      }
+      top = block_max(top);
+      for (int64_t j = threadIdx.x; j < keys; j += blockDim.x) sum += scores[j] = top == -INFINITY ? 0 : exp(scores[j] - top);
+      sum = block_sum(sum);
+      for (int64_t d = threadIdx.x; d < width; d += blockDim.x) {
+        double value = 0;
+        for (int64_t j = 0; j < keys; ++j) value += scores[j] * load(v, v.at(b, j, g) + d);
+        store(out, out.at(b, m, h) + d, sum > 0 ? value / sum : 0);
+      }
+    });
+  }
+};
+FK_OP(biased_attention, BiasedAttention);
 FK_OP(paged_attention, PagedAttention);
 FK_OP(attention_varlen, AttentionVarlen);
 FK_OP(tree_attention, TreeAttention);

@@ -50,6 +50,10 @@ inline void layer_normalize(double* x, int64_t count, double eps, const fk_in* w
 }
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
+// log(sigmoid(x)), without a sum that is rounded to 1.
+inline double log_sigmoid(double x) {
+  return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x)));
+}
 // x[i] = silu(x[i]) * x[width + i]: the gate is the first half of x, the result overwrites it.
 inline void silu_halves(double* x, int64_t width) {
   for (int64_t i = 0; i < width; ++i) x[i] = silu(x[i]) * x[width + i];

@@ -38,7 +38,7 @@ struct Activation : Base<activation> {
       case FK_ACTIVATION_KIND_QUICK_GELU:
         return x / (1 + std::exp(-1.702 * x));
       case FK_ACTIVATION_KIND_LOG_SIGMOID:
-        return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x)));
+        return log_sigmoid(x);
       default:
         return init.alpha * std::tanh(x / init.alpha);
     }
