@@ -415,15 +415,13 @@ int run(CheckArguments a) {
                              (origin.empty() ? a.options.size : excerpt(origin, 200)) +
                              (a.options.quick ? " as they are written" : "") + ", on " + a.device +
                              ", seed " + std::to_string(a.options.seed);
-    std::printf("%s\n", fitted(head, report_width()).c_str());
+    print_report(head + "\n");
     print_rows(rows, a.verbose);
-    if (!log.empty())
-      std::printf("\nPrinted by the plugin\n%s",
-                  fitted(printed_lines(log), report_width()).c_str());
+    if (!log.empty()) print_report("\nPrinted by the plugin\n" + printed_lines(log));
     const Style style = end.told && end.good ? Style::good : Style::bad;
     const std::string last =
         sandbox_line(protections) + styled(end.verdict, style, colour_wanted(stdout));
-    std::printf("%s\n", fitted(last, report_width()).c_str());
+    print_report(last + "\n");
   }
   return !end.good ? kExitFailed : end.told ? kExitOk : kExitEnvironment;
 }

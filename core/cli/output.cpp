@@ -13,6 +13,7 @@
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/report/document.hpp"
+#include "core/report/table.hpp"
 
 namespace fk {
 
@@ -75,6 +76,10 @@ void fields(Visitor& v, ErrorDocument& d) {
 FK_DOCUMENT(error, ErrorDocument);
 
 }  // namespace
+
+void print_report(const std::string& text) {
+  std::fputs(fitted(text, report_width()).c_str(), stdout);
+}
 
 void print_json(const Json& document, const std::string& file) {
   const std::string text =

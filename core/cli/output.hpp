@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON of verbs: the option --json, the file behind it, and errors as JSON.
+// Reports and JSON of verbs: the option --json, the file behind it, and errors as JSON.
 #pragma once
 #include <exception>
 #include <optional>
@@ -13,6 +13,9 @@ namespace fk {
 // Writes to `file`; stdout for an empty name or "-". Unsafe characters become `?` (printable() of
 // base/text.hpp).
 void print_json(const Json& document, const std::string& file);
+
+// Prints a part of a report for people, as wide as the terminal is.
+void print_report(const std::string& text);
 
 // Error when print_json() could not write this file: its folder is missing, the name is a folder's,
 // or the user has no right. Makes nothing that stays. Call it before the work begins.

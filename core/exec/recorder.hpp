@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.hpp"
+#include "core/exec/recording.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {
@@ -35,8 +35,7 @@ class CaseRecorder {
   // For the programs of this name. Lives as long as this.
   NodeWatch& watch(const std::string& phase);
   void set_workload(const std::string& name);  // of later calls
-  // {"cases": [..], "left_out": [..], "tensors": {name: {dtype, shape, begin}}, "bytes": n}
-  Json result() const;
+  Recording result() const;
 
  private:
   struct Impl;

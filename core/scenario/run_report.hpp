@@ -81,6 +81,7 @@ struct RunReport {
   int64_t max_batch = 0, pages = 0;  // limits of a session
   uint64_t requests_seed = 0;        // for the requests
   int64_t weights_bytes = 0, layers = 0;
+  std::string metric;  // of all comparisons with the reference
   bool speed_judged = false;
   int processes = 1;  // timed processes of each side, in sequence, where speed is judged
   SideReport baseline;

@@ -163,7 +163,7 @@ struct Record {
 };
 struct Recorded : Nothing {
   static constexpr const char* kName = "recorded";
-  using Answer = Json;  // CaseRecorder::result()
+  using Answer = Recording;
 };
 
 // Runs a task, which is a named piece of work (task.hpp).

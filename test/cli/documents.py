@@ -71,6 +71,8 @@ assert [report["scenario"] for report in check("runs", "run", work / "two.yaml",
 check("verify", "verify", source / "test/golden/llama")
 check("verify", "verify", work, code=2)
 
+assert check("capture", "record", "smoke", "--device", "cpu", "--requests", "1", "--out", work / "captured")["cases"]
+
 advice = check("advice", "advise", "smoke", "--device", "cpu", "--seconds", "0", "--limit", "1")
 assert advice["ops"] and abs(sum(row["share"] for row in advice["ops"]) - 1) < 1e-6, advice
 

@@ -83,7 +83,9 @@ class DeepseekV3 : public Model {
  public:
   explicit DeepseekV3(const Config& config) : config_(read_deepseek_v3(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const DeepseekConfig& c = config_;
@@ -108,14 +110,6 @@ class DeepseekV3 : public Model {
     end_step(n, step, c.decoder);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return decoder_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
-  int64_t max_positions() const override { return config_.decoder.max_position; }
   std::vector<Unread> unread() const override {
     std::vector<Unread> all = unread_head(config_.decoder);
     for (int64_t i = 0; i < config_.next_tokens; ++i)

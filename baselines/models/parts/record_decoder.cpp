@@ -93,8 +93,8 @@ class Recording {
                {"head_dim", c_.head_dim},
                {"intermediate_size", c_.intermediate_size},
                {"scale", f_.attention_scale},
-               {"max_tokens_per_rank", decoder_axis_limit(step_.decode ? "decode" : "prefill",
-                                                          step_.decode ? "B" : "T", n_.limits()) /
+               {"max_tokens_per_rank", generate_axis_limit(step_.decode ? "decode" : "prefill",
+                                                           step_.decode ? "B" : "T", n_.limits()) /
                                            n_.parallel().ep},
                {"eps", c_.eps}});
     for (size_t i = 0; i < f_.ropes.size(); ++i) {

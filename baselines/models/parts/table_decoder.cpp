@@ -12,15 +12,10 @@ class TableDecoder final : public Model {
  public:
   explicit TableDecoder(DecoderForm form) : form_(std::move(form)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
-  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
-  void drive(Session& session) const override { generate(session, {form_.base.eos}); }
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return decoder_axis_limit(phase, axis, limits);
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(form_.base));
   }
-  int64_t vocab_size() const override { return form_.base.vocab_size; }
-  int64_t max_positions() const override { return form_.base.max_position; }
+  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
   std::string refusal(const Parallel& parallel) const override {
     if (parallel.tp > 1 && form_.qk_norm == DecoderForm::QkNorm::full)
       return "a norm over all heads cannot be divided between ranks";
@@ -46,20 +41,15 @@ class TableBidirectional final : public Model {
  public:
   explicit TableBidirectional(DecoderForm form) : form_(std::move(form)) {}
 
-  std::vector<std::string> phases() const override { return {"encode"}; }
-  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
-  void drive(Session& session) const override {
+  std::unique_ptr<Engine> engine() const override {
     EncodeOptions options = encode_options(form_.vectors);
+    options.vocabulary = form_.base.vocab_size;
+    options.positions = form_.base.max_position - form_.pad_token - 1;
     options.position_offset = form_.pad_token + 1;
     options.pad_token = form_.pad_token;
-    encode(session, options);
+    return encode_engine(std::move(options));
   }
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return encoder_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return form_.base.vocab_size; }
-  int64_t max_positions() const override { return form_.base.max_position - form_.pad_token - 1; }
+  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
   std::vector<Unread> unread() const override {
     std::vector<Unread> list;
     for (const auto& name : form_.heads) list.push_back({name, "a head", ""});

@@ -11,14 +11,8 @@ namespace fk::parts {
 
 using Ints = std::vector<int64_t>;
 
-void ImageModel::drive(Session& session) const {
-  pass(session, {.phase = "encode", .outputs = results()});
-}
-
-int64_t ImageModel::axis_limit(const std::string& phase, const std::string& axis,
-                               const Limits& limits) const {
-  if (axis == "B") return limits.max_batch;
-  fail("phase " + phase, "there is no axis `" + axis + "`", did_you_mean(axis, {"B"}));
+std::unique_ptr<Engine> ImageModel::engine() const {
+  return feedforward_engine({.phase = "encode", .outputs = results(), .inputs = inputs()});
 }
 
 VitSizes read_vit(const Config& config, bool gated) {

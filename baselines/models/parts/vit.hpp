@@ -6,18 +6,18 @@
 
 #include "baselines/models/parts/image.hpp"
 #include "core/base/text.hpp"
+#include "core/engines/feedforward/engine.hpp"
 
 namespace fk::parts {
 
-// A model of images with the engine `pass` over the phase "encode".
+// A model of images with the engine feedforward over the phase "encode".
 class ImageModel : public Model {
  public:
-  std::vector<std::string> phases() const override { return {"encode"}; }
-  void drive(Session& session) const override;
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override;
+  std::unique_ptr<Engine> engine() const override;
   // The names of the outputs.
   virtual std::vector<std::string> results() const = 0;
+  // The tensors of a request.
+  virtual std::vector<RequestTensor> inputs() const = 0;
 };
 
 struct VitSizes {

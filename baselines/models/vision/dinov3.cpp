@@ -88,7 +88,7 @@ class DinoV3 : public ImageModel {
   std::vector<std::string> results() const override {
     return {"last_hidden_state", "pooler_output"};
   }
-  std::vector<RequestTensor> request_tensors() const override {
+  std::vector<RequestTensor> inputs() const override {
     return {{"pixel_values", {config_.colours, config_.vit.image_size, config_.vit.image_size}}};
   }
   std::vector<Unread> unread() const override {

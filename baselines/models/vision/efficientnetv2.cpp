@@ -2,8 +2,8 @@
 // EfficientNetV2: a stem, stages of inverted bottlenecks with gates of channels, a classifier over
 // the mean of the head's convolution. Keys are timm's arguments (parts/image.hpp).
 #include "baselines/models/parts/image.hpp"
-#include "core/base/error.hpp"
-#include "core/base/text.hpp"
+#include "core/engines/feedforward/engine.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk {
 namespace {
@@ -17,7 +17,12 @@ class EfficientnetV2 : public Model {
     if (net_.activation == "gelu") config.fail_at("act_layer", "`gelu` is not supported", "silu");
   }
 
-  std::vector<std::string> phases() const override { return {"classify"}; }
+  std::unique_ptr<Engine> engine() const override {
+    const int64_t side = net_.image_size;
+    return feedforward_engine({.phase = "classify",
+                               .outputs = {"logits"},
+                               .inputs = {{"pixel_values", {net_.colours, side, side}}}});
+  }
 
   void forward(Net& n, const std::string&) const override {
     Value x = inverted_net(n, net_);
@@ -28,19 +33,6 @@ class EfficientnetV2 : public Model {
     n.output("logits",
              n("linear", "classifier",
                {{"out_features", net_.classes}, {"x", pooled}, {"out", "f32"}}, {"bias"}));
-  }
-
-  void drive(Session& session) const override {
-    pass(session, {.phase = "classify", .outputs = {"logits"}});
-  }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    if (axis == "B") return limits.max_batch;
-    fail("phase " + phase, "there is no axis `" + axis + "`", did_you_mean(axis, {"B"}));
-  }
-  std::vector<RequestTensor> request_tensors() const override {
-    return {{"pixel_values", {net_.colours, net_.image_size, net_.image_size}}};
   }
 
  private:

@@ -74,7 +74,7 @@ class Siglip2 : public ImageModel {
     if (config_.head) names.emplace_back("pooler_output");
     return names;
   }
-  std::vector<RequestTensor> request_tensors() const override {
+  std::vector<RequestTensor> inputs() const override {
     std::vector<RequestTensor> all = {{"pixel_values", {config_.patches, config_.patch_width()}}};
     if (!config_.ragged) return all;
     all.push_back({"pixel_attention_mask", {config_.patches}});

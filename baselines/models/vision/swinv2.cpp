@@ -163,7 +163,7 @@ class SwinV2 : public ImageModel {
   std::vector<std::string> results() const override {
     return {"last_hidden_state", "pooler_output"};
   }
-  std::vector<RequestTensor> request_tensors() const override {
+  std::vector<RequestTensor> inputs() const override {
     return {{"pixel_values", {config_.colours, config_.image_size, config_.image_size}}};
   }
 

@@ -78,7 +78,7 @@ class Vjepa2 : public ImageModel {
   std::vector<std::string> results() const override {
     return {"last_hidden_state", "predictor_output.last_hidden_state"};
   }
-  std::vector<RequestTensor> request_tensors() const override {
+  std::vector<RequestTensor> inputs() const override {
     const int64_t side = config_.encoder.image_size;
     return {{"pixel_values_videos", {config_.frames, config_.colours, side, side}}};
   }

@@ -13,6 +13,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/verdict_progress.hpp"
 #include "core/report/table.hpp"
@@ -95,13 +96,14 @@ struct Judged {
 void print_line(const Judged& one, size_t number, size_t all, double seconds) {
   const bool colour = colour_wanted(stdout);
   const std::string ratio = one.verdict ? ratio_text(one.verdict->aggregate.ratio) : "";
-  std::printf("%zu of %zu  %s: %s%s%s\n", number, all, excerpt(one.name, 80).c_str(),
-              styled(one.status(), one.good() ? Style::good : Style::bad, colour).c_str(),
-              ratio.empty() ? "" : (", " + ratio + " times the baseline").c_str(),
-              (", took " + human_duration(seconds)).c_str());
-  if (!one.good()) std::printf("  why %s\n", excerpt(one.why(), 300).c_str());
+  print_report(std::to_string(number) + " of " + std::to_string(all) + "  " +
+               excerpt(one.name, 80) + ": " +
+               styled(one.status(), one.good() ? Style::good : Style::bad, colour) +
+               (ratio.empty() ? "" : ", " + ratio + " times the baseline") + ", took " +
+               human_duration(seconds) + "\n");
+  if (!one.good()) print_report("  why " + excerpt(one.why(), 300) + "\n");
   if (!one.good() && one.verdict && !one.verdict->next.empty())
-    std::printf("  next %s\n", excerpt(one.verdict->next, 300).c_str());
+    print_report("  next " + excerpt(one.verdict->next, 300) + "\n");
   std::fflush(stdout);
 }
 
@@ -127,8 +129,9 @@ void print_table(const std::vector<Judged>& all) {
   }
   std::vector<std::string> texts;
   for (const auto& [status, count] : counts) texts.push_back(std::to_string(count) + " " + status);
-  std::printf("\n%s%zu candidates: %s. `fk-host receipts RECEIPT` prints the verdict on one.\n",
-              table.text(colour_wanted(stdout), 0).c_str(), all.size(), join(texts, ", ").c_str());
+  std::printf("\n%s", table.text(colour_wanted(stdout), 0).c_str());
+  print_report(std::to_string(all.size()) + " candidates: " + join(texts, ", ") +
+               ". `fk-host receipts RECEIPT` prints the verdict on one.\n");
 }
 
 FK_DOCUMENT(verdicts, VerdictsDocument);

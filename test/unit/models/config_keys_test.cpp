@@ -66,7 +66,7 @@ std::string described(const Json& json) {
   const auto model = fk::make_model(fk::arch_of(config), config);
   const auto weights = std::make_shared<fk::WeightTable>();
   std::string text;
-  for (const auto& phase : model->phases()) {
+  for (const auto& phase : model->engine()->phases()) {
     fk::Net b(catalog(), phase, weights, {});
     model->forward(b, phase);
     for (const fk::Call& call : b.take_back()) {
