@@ -20,6 +20,7 @@ struct Buffers {
   float* sums;    // unnormalised outputs [rows, v_width]
   // of each row: running maximum; sum of weights; factor for sums before the last block
   float *top, *mass, *fade;
+  float* slope;       // of each row
   int32_t* position;  // of each row's token
 };
 
@@ -215,13 +216,14 @@ void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t cou
       float* at = b.scores + key * b.rows + r;
       Vf s = load(at);
       if (a.softcap > 0) s = a.softcap * tanh(s / a.softcap);
+      const Vi p = Vi{} + static_cast<int32_t>(first + key);
+      if (a.slopes) s += load(b.slope + r) * __builtin_convertvector(p - position, Vf);
       if (masked) {
-        const Vi p = Vi{} + static_cast<int32_t>(first + key);
         if (a.causal) s = p > position ? splat(low) : s;
         if (a.window > 0) s = p <= position - window ? splat(low) : s;
         if (a.window > 0 && !a.causal) s = p >= position + window ? splat(low) : s;
       }
-      if (masked || a.softcap > 0) store(at, s);
+      if (masked || a.softcap > 0 || a.slopes) store(at, s);
       top = max(top, s);
     }
     const Vf base = top == splat(low) ? splat(0.f) : top;
@@ -246,6 +248,7 @@ void begin_rows(const AttentionTask& a, const Buffers& b) {
     const bool real = r < rows;
     b.top[r] = real && a.sinks ? a.sinks[r % a.group] : -__builtin_inff();
     b.mass[r] = real && a.sinks ? 1.f : 0.f;
+    b.slope[r] = real && a.slopes ? a.slopes[r % a.group] : 0.f;
     b.position[r] = static_cast<int32_t>(a.position + (real ? r / a.group : a.tokens - 1));
   }
   for (int64_t i = 0; i < rows * b.v_width; ++i) b.sums[i] = 0.f;
@@ -288,6 +291,7 @@ Buffers carve(const AttentionTask& a, float* work) {
   b.top = take(b.rows);
   b.mass = take(b.rows);
   b.fade = take(b.rows);
+  b.slope = take(b.rows);
   b.position = reinterpret_cast<int32_t*>(take(b.rows));
   return b;
 }

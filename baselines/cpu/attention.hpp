@@ -28,6 +28,9 @@ struct AttentionTask {
   int64_t keys;        // their number
   int64_t window;      // a token does not see keys at this distance or further; 0: no limit
   const float* sinks;  // [group] or null
+  // [group] or null: a score grows by its head's slope times the distance from the query to the
+  // key, which is negative for keys before the query.
+  const float* slopes;
   // A tree of draft tokens: of the keys from tree_first on, token i sees key tree_first + j if
   // mask[i * mask_stride + j] is not 0. Null: token i sees them all.
   const int32_t* mask;
@@ -52,7 +55,7 @@ struct AttentionTask {
 // (level.hpp).
 inline constexpr int64_t attention_floats(int64_t rows, int64_t width) {
   const int64_t r = (rows + 15) / 16 * 16, d = (width + 15) / 16 * 16;
-  return d * r + kKeyBlock * r + 2 * kKeyBlock * d + r * d + 4 * r;
+  return d * r + kKeyBlock * r + 2 * kKeyBlock * d + r * d + 5 * r;
 }
 
 }  // namespace fk::cpu

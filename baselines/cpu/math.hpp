@@ -120,19 +120,6 @@ FK_INLINE Vf tanh(Vf x) {
   return t < splat(0.25f) ? x + x * s * p : (x < splat(0.f) ? -far : (x != x ? x : far));
 }
 
-// min(x, 0) - log(1 + exp(-|x|)). With z = e / (2 + e), log(1 + e) is 2 atanh(z), and z <= 1/3.
-FK_INLINE Vf log_sigmoid(Vf x) {
-  const Vf low = x < splat(0.f) ? x : (x != x ? x : splat(0.f));
-  const Vf e = exp(x < splat(0.f) ? x : -x), z = e / (e + 2.f), s = z * z;
-  Vf p = splat(1.f / 15);
-  p = p * s + 1.f / 13;
-  p = p * s + 1.f / 11;
-  p = p * s + 1.f / 9;
-  p = p * s + 1.f / 7;
-  p = p * s + 1.f / 5;
-  p = p * s + 1.f / 3;
-  p = p * s + 1.f;
-  return low - z * p * 2.f;
-}
+FK_INLINE Vf log_sigmoid(Vf x) { return -softplus(-x); }
 
 }  // namespace fk::cpu::FK_CPU_LEVEL

@@ -3,6 +3,7 @@
 // weights of the chosen experts, for more as grouped products on wgmma.
 #define FK_FUSED_MOE_EDITION 2
 #include "fk/ops/fused_moe.h"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 #include "moe_many.cuh"
 #include "streamed.cuh"

@@ -7,7 +7,7 @@
 #include "fk/ops/biased_attention.h"
 #include "fk/ops/mla_attention.h"
 #include "fk/ops/ms_deform_attn.h"
-#define FK_PAGED_ATTENTION_EDITION 2
+#define FK_PAGED_ATTENTION_EDITION 3
 #include "fk/ops/paged_attention.h"
 #include "fk/ops/tree_attention.h"
 
@@ -49,6 +49,12 @@ struct Rule {
   bool causal;
   const int32_t *tree_lengths, *tree_mask;  // null: no trees
   int64_t mask_columns;
+  const float* slopes = nullptr;  // by head: a score grows by the slope times the distance to the key
+  __device__ double score(double product, int64_t head, int64_t distance) const {
+    double score = product * scale;
+    if (softcap > 0) score = softcap * tanh(score / softcap);
+    return slopes ? score + double(slopes[head]) * double(distance) : score;
+  }
   // Of a context of `length` positions the last are a tree, of which the mask says what query t sees.
   __device__ bool hides(int64_t b, int64_t t, int64_t length, int64_t position) const {
     if (!tree_mask) return false;
@@ -147,8 +153,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
         double& score = weight[m];
         score = -INFINITY;
         if (here(row) && position >= first_seen(t) && position <= last_seen(t) && !rule.hides(b, t, length, position)) {
-          score = scores[row * kScores + part + m * kPart] * rule.scale;
-          if (rule.softcap > 0) score = rule.softcap * tanh(score / rule.softcap);
+          score = rule.score(scores[row * kScores + part + m * kPart], head_of(row), position - position_of(t));
         }
         next = fmax(next, score);
       }
@@ -248,7 +253,8 @@ struct PagedAttention : Plain<fk::paged_attention> {
     const Keys keys{ref(a.k_cache), ref(a.v_cache), fk::data<int32_t>(a.block_tables), nullptr, a.block_tables->shape[1], init.page_size};
     const Requests requests{fk::data<int32_t>(a.cu_seqlens), fk::data<int32_t>(a.seq_lens), a.seq_lens->shape[0]};
     attend_all(Queries{ref(a.q), Ref{}, init.head_dim, 0}, keys, ref(weights.sinks), ref(a.out), requests,
-               Rule{init.scale, init.softcap, init.window, init.causal != 0, nullptr, nullptr, 0}, a.q->shape[0], init.num_heads,
+               Rule{init.scale, init.softcap, init.window, init.causal != 0, nullptr, nullptr, 0, fk::data<float>(weights.alibi_slopes)},
+               a.q->shape[0], init.num_heads,
                init.num_heads / init.num_kv_heads, init.head_dim, ctx);
   }
 };

@@ -9,6 +9,7 @@
 #include "fk/ops/q_kv_rms_norm.h"
 #include "fk/ops/qk_rms_norm.h"
 #include "fk/ops/rms_norm.h"
+#define FK_RMS_NORM_GATED_EDITION 2
 #include "fk/ops/rms_norm_gated.h"
 
 namespace {
@@ -93,10 +94,13 @@ struct RmsNormGated : Plain<fk::rms_norm_gated> {
     const Ref x = ref(a.x), z = ref(a.z), weight = ref(weights.weight), out = ref(a.out);
     const int64_t width = init.hidden_size, group = init.group_size, groups = width / group;
     const double eps = init.eps;
-    const bool norm_first = init.norm_before_gate != 0;
+    const bool norm_first = init.norm_before_gate != 0, sigmoid = init.activation == FK_RMS_NORM_GATED_ACTIVATION_SIGMOID;
     for_rows(a.x->shape[0] * groups, ctx, [=] __device__(int64_t row) {
       const int64_t t = row / groups, first = row % groups * group;
-      const auto gate = [&](int64_t c) { return silu(load(z, z.at(t) + first + c)); };
+      const auto gate = [&](int64_t c) {
+        const double v = load(z, z.at(t) + first + c);
+        return sigmoid ? 1 / (1 + exp(-v)) : silu(v);
+      };
       const auto value = [&](int64_t c) { return load(x, x.at(t) + first + c) * (norm_first ? 1 : gate(c)); };
       const double squares = sum_of(group, [&](int64_t c) { return value(c) * value(c); });
       const double scale = 1 / sqrt(squares / double(group) + eps);

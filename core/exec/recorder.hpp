@@ -20,6 +20,8 @@ struct RecordOptions {
   int64_t cases_max = 8;                          // per op and phase
   int64_t bytes_max = int64_t{1} << 30;           // of all tensors
   int64_t tensor_bytes_max = int64_t{256} << 20;  // of one float tensor
+  // Above 0: keeps no case, but the times of all nodes, in this number of steps of each workload.
+  int64_t timed_steps = 0;
 };
 
 // Name of a tensor: SHA-256 of its dtype, shape and bytes.

@@ -101,6 +101,25 @@ void fields(Visitor& v, LeftOutCalls& l) {
   v("why", l.why, "the reason");
 }
 
+// Times of nodes (node_times.hpp).
+struct TimedNode {
+  std::string path, op, provider;
+  FK_FIELDS(path, op, provider)
+};
+struct TimedStep {
+  std::string phase, workload;
+  double begin_s = 0;          // of now_seconds()
+  std::vector<int32_t> nodes;  // indices in the phase's nodes, in order of execution
+  std::vector<int64_t> ns;     // begin and end of each of them, after begin_s
+  FK_FIELDS(phase, workload, begin_s, nodes, ns)
+};
+struct NodeTimes {
+  std::map<std::string, std::vector<TimedNode>> phases;  // nodes by phase
+  std::vector<TimedStep> steps;                          // in order
+  int64_t left_out = 0;                                  // steps beyond the limit
+  FK_FIELDS(phases, steps, left_out)
+};
+
 // All that one rank recorded, or several ranks together.
 struct Recording {
   std::vector<RecordedOp> ops;
@@ -108,7 +127,8 @@ struct Recording {
   std::vector<LeftOutCalls> left_out;
   std::map<std::string, RecordedTensor> tensors;  // by name
   int64_t bytes = 0;                              // of all tensors
-  FK_FIELDS(ops, cases, left_out, tensors, bytes)
+  NodeTimes times;                                // in place of all others, where times were asked
+  FK_FIELDS(ops, cases, left_out, tensors, bytes, times)
 };
 
 }  // namespace fk

@@ -159,6 +159,18 @@ void fields(Visitor& v, TooLarge& t) {
   v("device_bytes", t.device_bytes, "bytes that the device has");
 }
 
+template <class Visitor>
+void fields(Visitor& v, TracedOp& t) {
+  v("side", t.side, "baseline, or the candidate");
+  v("phase", t.phase, "the phase");
+  v("op", t.op, "the op");
+  v("provider", t.provider, "its provider");
+  v("steps", t.steps, "traced steps of the phase");
+  v("calls", t.calls, "calls of the op in these steps");
+  v("seconds", t.seconds,
+    "time of all these calls, one after the other, by the side's own process");
+}
+
 struct RunDocument {
   static constexpr const char* kSchema = "fk-host.run/2";
   static constexpr const char* kTitle = "What `fk-host run` found in one scenario";
@@ -207,6 +219,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("broken_plugins", r.broken_plugins, "plugins that cannot be used");
   v("baseline", r.baseline, "the baselines");
   v("candidates", candidates, "one entry for each candidate");
+  v.optional("traced", r.traced, !r.traced.empty(), "times of ops, with --trace");
 }
 FK_DOCUMENT(run, RunDocument);
 

@@ -39,7 +39,8 @@ struct DecoderConfig {
 std::vector<int64_t> read_eos(const Config& config);
 // Error for what the shared parts do not have: another activation, biases of projections unless the
 // model says that its layers have them.
-DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false);
+DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false,
+                           const RopeKeys& rope = {});
 
 // `sliding_window`; null: 0, no window.
 int64_t read_window(const Config& config);

@@ -21,6 +21,8 @@ class DenseDecoder : public Model {
 
  protected:
   virtual int64_t experts() const { return 0; }
+  // True if the op decode_step describes a whole step.
+  virtual bool is_decode_step() const { return true; }
   virtual void layer(Net& n, const DecoderStep& step, int64_t number) const {
     record_layer(n, "decoder_layer", step, config_, number);
   }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "baselines/models/parts/recurrent.hpp"
 
+#include <limits>
+
+#include "core/base/text.hpp"
+
 namespace fk::parts {
 
 void begin_states(Net& n, const DecoderStep& step) {
@@ -22,6 +26,28 @@ DecoderStep begin_recurrent_batch(Net& n, const std::string& phase) {
             {"max_query_len", s.max_query_len}});
   begin_states(n, s);
   return s;
+}
+
+std::vector<bool> read_linear_layers(const Config& config, int64_t layers) {
+  const auto types = config.texts("layer_types");
+  if (static_cast<int64_t>(types.size()) != layers)
+    config.fail_at("layer_types", "it lists " + std::to_string(types.size()) + " layers of " +
+                                      std::to_string(layers));
+  std::vector<bool> linear;
+  for (const auto& type : types) {
+    linear.push_back(type == "linear_attention");
+    if (!linear.back() && type != "full_attention")
+      config.fail_at("layer_types", "`" + excerpt(type) + "` is not a kind of layer",
+                     did_you_mean(type, {"linear_attention", "full_attention"}));
+  }
+  return linear;
+}
+
+Rope unrotated(int64_t rotary_dim) {
+  Rope rope;
+  rope.rotary_dim = rotary_dim;
+  rope.linear_factor = std::numeric_limits<double>::infinity();
+  return rope;
 }
 
 }  // namespace fk::parts

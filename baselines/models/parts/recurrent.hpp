@@ -11,5 +11,10 @@ namespace fk::parts {
 void begin_states(Net& n, const DecoderStep& step);
 // The inputs of a batch of tokens for a model without pages, its states among them.
 DecoderStep begin_recurrent_batch(Net& n, const std::string& phase);
+// Which of the layers that `layer_types` lists are of linear attention; the others are
+// "full_attention".
+std::vector<bool> read_linear_layers(const Config& config, int64_t layers);
+// A rope of these channels that leaves them as they are, for attention without positions.
+Rope unrotated(int64_t rotary_dim);
 
 }  // namespace fk::parts

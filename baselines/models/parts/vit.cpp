@@ -11,10 +11,6 @@ namespace fk::parts {
 
 using Ints = std::vector<int64_t>;
 
-std::unique_ptr<Engine> ImageModel::engine() const {
-  return feedforward_engine({.phase = "encode", .outputs = results(), .inputs = inputs()});
-}
-
 VitSizes read_vit(const Config& config, bool gated) {
   VitSizes vit;
   vit.hidden = read_size(config, "hidden_size");

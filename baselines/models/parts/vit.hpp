@@ -5,18 +5,17 @@
 #include <vector>
 
 #include "baselines/models/parts/image.hpp"
-#include "core/base/text.hpp"
 #include "core/engines/feedforward/engine.hpp"
 
 namespace fk::parts {
 
-// A model of images with the engine feedforward over the phase "encode".
+// A model of images with one pass over the phase "encode".
 class ImageModel : public Model {
  public:
-  std::unique_ptr<Engine> engine() const override;
-  // The names of the outputs.
-  virtual std::vector<std::string> results() const = 0;
-  // The tensors of a request.
+  std::unique_ptr<Engine> engine() const override {
+    return feedforward_engine({.phase = "encode", .outputs = results(), .inputs = inputs()});
+  }
+  virtual std::vector<std::string> results() const = 0;  // names of the outputs
   virtual std::vector<RequestTensor> inputs() const = 0;
 };
 

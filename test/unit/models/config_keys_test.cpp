@@ -193,7 +193,8 @@ TEST_CASE("configs_refuse_values_that_models_do_not_have") {
   CHECK_THAT(said("gpt_oss", "swiglu_limit", 6), ContainsSubstring("only 7 is supported"));
   CHECK_THAT(said("gpt_oss", "layer_types", Json{"sliding_attention", "slow"}),
              ContainsSubstring("`slow` is not a kind of layer"));
-  CHECK_THAT(said("deepseek_v3", "scoring_func", "softmax"), ContainsSubstring("`sigmoid`"));
+  CHECK_THAT(said("deepseek_v3", "scoring_func", "softmax"),
+             ContainsSubstring("only \"sigmoid\" is supported"));
   CHECK_THAT(said("deepseek_v3", "qk_head_dim", 32), ContainsSubstring("only 48 is supported"));
   CHECK_THAT(said("mamba2", "norm_before_gate", true), ContainsSubstring("only false"));
   CHECK_THAT(said("whisper", "num_hidden_layers", 7), ContainsSubstring("only 2 is supported"));
