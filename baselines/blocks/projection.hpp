@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A projection whose weight may be f8e4m3 with scales: the kernel follows from what the layer was
-// given. The layers' own fields say how blocks are cut and whether inputs are rounded.
+// A projection whose weight may be f8e4m3 with scales. The layer's weights choose the kernel. The
+// layer's own fields say how blocks are cut and whether inputs are rounded.
 #pragma once
 #include "core/graph/builder.hpp"
 

@@ -9,21 +9,21 @@ using namespace fkb;
 class BatchedLinear {
  public:
   using op = fk::batched_linear;
-  // Another M may be computed by another algorithm.
+  // For another M, another algorithm may run.
   static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& need) {
     if (FK_DTYPE(max.x) != FK_DTYPE(weights.weight)) throw fk::unsupported{"x: the dtype of the weight only"};
     const int64_t step = elements_of_16_bytes(max.x);
     if (init.in_features % step || init.out_features % step || max.x->strides[0] % step || max.x->strides[1] % step)
       throw fk::unsupported{"rows must start at multiples of 16 bytes"};
-    // Rows whose heads overlap the next row are no matrix to cuBLASLt.
+    // cuBLASLt has no matrix with rows whose heads overlap the next row.
     if (max.x->strides[0] < init.in_features) throw fk::unsupported{"x: rows of a head must not overlap"};
     need.scratch = kWorkspace;
   }
   BatchedLinear(const fk_host&, const op::init& init, const op::weights& weights) : init_(init), weights_(weights) {}
   void prepare(const op::forward& max, const fk_memory&) {
     product_ = std::make_unique<Product>();
-    // Of the largest and the smallest step.
+    // For the largest and the smallest step.
     product_->find(problem(max.x->shape[0], max));
     product_->find(problem(1, max));
   }

@@ -6,13 +6,13 @@
 namespace {
 using namespace fkb;
 
-// What is smaller takes no time, or is bound by reading the weight.
+// Smaller products take no time, or are bound by reading the weight.
 constexpr int64_t kTunedRows = 17, kTunedWeight = int64_t{4} << 20;
 
 class Linear {
  public:
   using op = fk::linear;
-  // Another M may be computed by another algorithm.
+  // For another M, another algorithm may run.
   static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& need) {
     const int x = FK_DTYPE(max.x), out = FK_DTYPE(max.out);
@@ -32,7 +32,7 @@ class Linear {
       product_->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias->data);
       product_->set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(bias));
     }
-    // Of the largest and the smallest step.
+    // For the largest and the smallest step.
     const int64_t most = max.x->shape[0];
     if (most >= kTunedRows && init_.in_features * init_.out_features >= kTunedWeight)
       product_->tune(problem(most, max), weights_.weight->data);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_fp8_block by cuBLASLt, which multiplies f8e4m3 with a scale for 128 x 128 weights and one for 128 inputs of a
-// row. It wants numbers of rows that are multiples of 4: others are padded with zeros and computed aside.
+// linear_fp8_block by cuBLASLt, which multiplies f8e4m3 with a scale for 128 x 128 weights and a
+// scale for 128 inputs of a row. It needs a multiple of 4 rows. Other numbers are padded with
+// zeros, and the output goes to scratch memory first.
 #include "fk/ops/linear_fp8_block.h"
 #include "lt.hpp"
 #include "quantize.hpp"
@@ -35,9 +36,9 @@ class LinearFp8Block {
     product_->set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
     product_->set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
     product_->set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales_);
-    product_->set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales_);  // until forward() knows better; it may not be null
+    product_->set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales_);  // until forward() sets it, as it must not be null
 #endif
-    // Of the largest and the smallest step.
+    // For the largest and the smallest step.
     product_->find(problem(up(max.x->shape[0], 4), max));
     product_->find(problem(4, max));
   }
@@ -57,11 +58,13 @@ class LinearFp8Block {
   }
 
  private:
-  // Of the weight's scales, which lie across k in memory, as cuBLASLt wants them if their rows have a multiple of 4.
+  // The weight's scales stand across k in memory. cuBLASLt takes them in place if their rows have a
+  // multiple of 4 elements.
   static int64_t across(const op::init& init) { return (init.in_features + kGroup - 1) / kGroup; }
   static int64_t down(const op::init& init) { return (init.out_features + kGroup - 1) / kGroup; }
 
-  // What scratch holds behind the workspace: the rounded input, its scales, and outputs of a padded number of rows.
+  // Scratch memory behind the workspace: the rounded input, its scales, and outputs of a padded
+  // number of rows.
   struct Places {
     int64_t padded, values, scales, out, bytes;
     // `m` rows or fewer of an output of `width` bytes an element.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product by cuBLASLt. Row-major x [M,K] and weight [N,K] are the column-major matrices x^T and weight^T, so
-// out^T [N,M] = weight * x^T; a batch has one weight and one matrix of x and out each. Which algorithm runs depends on
-// M and the strides of x alone and is looked up once for them: the first that cuBLASLt proposes, or with tune() the
-// fastest of those that it proposes.
+// A product by cuBLASLt. Row-major x [M,K] and weight [N,K] are the column-major matrices x^T and
+// weight^T, so out^T [N,M] = weight * x^T. A batch has one weight, one matrix of x and one of out
+// each. The algorithm depends on M and the strides of x alone, and is looked up once. It is the
+// first proposal of cuBLASLt, or with tune() the fastest of its proposals.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -69,7 +69,7 @@ class Layout {
   cublasLtMatrixLayout_t value_ = nullptr;
 };
 
-// The three matrices of one call, as above: weight^T is what cuBLASLt gets and transposes.
+// The three matrices of a call, as above. cuBLASLt gets weight^T and transposes it.
 struct Problem {
   Matrix weight, x, out;
   int32_t batch = 1;
@@ -89,10 +89,11 @@ class Product {
   void set(cublasLtMatmulDescAttributes_t name, const T& value) {
     check(cublasLtMatmulDescSetAttribute(description_, name, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
   }
-  // Finds an algorithm and so loads its kernel, which must not happen inside of a capture.
+  // Finds an algorithm, which loads its kernel. That must not happen inside a capture.
   void find(const Problem& p) { step(p); }
-  // The same, and measures on the device which of the proposed algorithms is fastest with `weight`. The same problem
-  // is measured once in a process, so that all layers of a model run the same. Steps of little less rows use it as well.
+  // The same, but measures on the device which proposal is fastest with `weight`. A problem is
+  // measured once in a process, so that all layers of a model run the same algorithm. Steps of
+  // slightly fewer rows use it too.
   void tune(const Problem& p, const void* weight);
   void run(const Problem& p, const void* weight, const void* x, void* out, const fk_ctx& ctx) {
     const Step& s = step(p);
@@ -127,10 +128,11 @@ class Product {
     int count = 0;
     s.proposed.resize(kProposals);
     auto status = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
-    const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;  // parts of K are added up in float32
+    const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;  // parts of K are added in float32
     if (status == CUBLAS_STATUS_SUCCESS)
       status = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
-    // Views begin at multiples of FK_ALIGNMENT bytes where rows do. Otherwise cuBLASLt takes them for multiples of 256.
+    // Views begin at multiples of FK_ALIGNMENT bytes if rows do. cuBLASLt assumes 256 bytes by
+    // default.
     const uint32_t alignment = FK_ALIGNMENT;
     for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -145,7 +147,8 @@ class Product {
     s.chosen = s.proposed[0];
     take_tuned(s);
   }
-  // The tuned algorithm of the next larger step, for steps of more than three quarters of its rows that it can do.
+  // The tuned algorithm of the next larger step, if it can run this step and the step has more than
+  // three quarters of its rows.
   void take_tuned(Step& s) const {
     const auto next = tuned_.lower_bound(s.rows);
     if (next == tuned_.end() || s.rows * 4 <= next->first * 3) return;
@@ -155,7 +158,8 @@ class Product {
     s.chosen = result;
     s.chosen.algo = next->second;
   }
-  // Seconds of one call each in a graph, the median of a few, with cold caches; empty where there is no memory for it.
+  // Seconds of a call of each proposal in a graph, the median of a few, with cold caches. Empty if
+  // there is no memory for it.
   std::vector<double> measure(const Step& s, const Problem& p, const void* weight) const;
 
   cublasLtMatmulDesc_t description_ = nullptr;
@@ -163,7 +167,7 @@ class Product {
   std::map<int64_t, cublasLtMatmulAlgo_t> tuned_;  // by rows of x
 };
 
-// How many elements make 16 bytes.
+// The number of elements in 16 bytes.
 inline int64_t elements_of_16_bytes(const fk_in* view) { return FK_DTYPE(view) == FK_F32 ? 4 : 8; }
 
 }  // namespace fkb

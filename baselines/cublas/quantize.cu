@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp finds the scale of a group, the smallest power of two that brings it into the range of f8e4m3, and rounds it.
+// A warp finds the scale of a group and rounds the group. The scale is the smallest power of two
+// which brings the group into the range of f8e4m3.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of floats as f8e4m3 in groups of 128, as linear_fp8_block's quantize_input says, with the scales where
-// cuBLASLt's 1 x 128 blocks want them.
+// Rounds rows of floats to f8e4m3 in groups of 128, by quantize_input of linear_fp8_block. Scales
+// stand as cuBLASLt's 1 x 128 blocks want them.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -10,8 +10,8 @@ namespace fkb {
 
 inline constexpr int64_t kGroup = 128;
 
-// x [rows, columns] with a dense last axis becomes values [padded, columns] and scales [groups, padded]; the rows from
-// `rows` on are zeros.
+// x [rows, columns] with a dense last axis becomes values [padded, columns] and scales [groups,
+// padded]. Rows from `rows` on are zeros.
 struct Quantized {
   uint8_t* values;
   float* scales;

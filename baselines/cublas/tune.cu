@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of cuBLASLt's proposals is the fastest. Its own order is a model of the device, and off by up to a tenth where
-// the tiles of a few hundred rows do not fill the multiprocessors evenly.
+// Finds the fastest proposal of cuBLASLt. Its own order follows a model of the device. The order is
+// wrong by up to a tenth if the tiles of a few hundred rows do not fill the multiprocessors evenly.
 #include <mutex>
 
 #include "lt.hpp"
@@ -9,12 +9,13 @@ namespace fkb {
 
 namespace {
 
-constexpr size_t kFlush = size_t{96} << 20;  // beyond the last cache
-constexpr size_t kMost = size_t{1} << 30;    // of x and out
+constexpr size_t kFlush = size_t{96} << 20;  // bytes, more than L2
+constexpr size_t kMost = size_t{1} << 30;    // bytes of x and out
 constexpr int kRounds = 8;
-constexpr double kWorth = 0.98;  // of the first proposal's time; what is closer may be chance
+constexpr double kWorth = 0.98;  // of the first proposal's time; smaller gains may be chance
 
-// Fills the caches with other things by reading, as what is written would have to be written back in the time of others.
+// Fills the caches with other data by reads. Written data would be written back during the
+// measurement.
 __global__ void read_over(const uint4* at, size_t count, uint32_t* never) {
   uint32_t sum = 0;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < count; i += size_t(gridDim.x) * blockDim.x) sum += __ldcg(&at[i].x);
@@ -41,7 +42,8 @@ struct Stream {
   Stream(const Stream&) = delete;
   ~Stream() { (void)cudaStreamDestroy(value); }
 };
-// What a function enqueues, as a graph: between its kernels the host is not waited for, as in a model.
+// The work which a function enqueues, as a graph. No kernel of it waits for the host, as in a
+// model.
 class Graph {
  public:
   template <class Enqueue> Graph(const Stream& stream, Enqueue enqueue) {
@@ -56,7 +58,7 @@ class Graph {
   ~Graph() {
     if (value_) (void)cudaGraphExecDestroy(value_);
   }
-  cudaGraphExec_t get() const { return value_; }  // null: it could not be enqueued
+  cudaGraphExec_t get() const { return value_; }  // null: the work could not be enqueued
 
  private:
   cudaGraphExec_t value_ = nullptr;
@@ -70,7 +72,7 @@ std::vector<double> Product::measure(const Step& s, const Problem& p, const void
   const size_t x = (bytes_of(p.x) + 255) / 256 * 256, out = (bytes_of(p.out) + 255) / 256 * 256;
   if (x + out > kMost) return {};
   const Memory memory(x + out + size_t(kWorkspace) + kFlush + 256);
-  if (!memory.data) return {};  // the model fills the device: what cuBLASLt proposes first is good enough
+  if (!memory.data) return {};  // the model fills the device: the first proposal serves
   auto* at = static_cast<char*>(memory.data);
   char* const flush = at + x + out + kWorkspace;
   const Stream stream;

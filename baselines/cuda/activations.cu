@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu, swiglu_oai: eight results per thread. silu_and_mul is with what moves rows (elementwise.cu).
-#include "common.cuh"
+// gelu, swiglu_oai: eight results per thread. silu_and_mul is in elementwise.cu.
 #include "fk/ops/gelu.h"
 #include "fk/ops/swiglu_oai.h"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
-constexpr int kThreads = 256;
 
-unsigned grid(int64_t items) { return unsigned(cdiv(items, kThreads)); }
-__device__ int64_t item() { return int64_t(blockIdx.x) * kThreads + threadIdx.x; }
-
-template <class T> __global__ void __launch_bounds__(kThreads) gelu(const T* x, T* out, int64_t vectors, int tanh_formula) {
+template <class T> __global__ void __launch_bounds__(kItemThreads) gelu(const T* x, T* out, int64_t vectors, int tanh_formula) {
   wait_for_inputs();
-  const int64_t i = item();
+  const int64_t i = item_of_thread();
   if (i >= vectors) return;
-  Pack<T> v = load8(x + i * 8);
+  Vec8<T> v = load8(x + i * 8);
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     const float a = to_float(v.at[k]);
@@ -28,12 +24,12 @@ template <class T> __global__ void __launch_bounds__(kThreads) gelu(const T* x, 
 
 // Neighbouring columns are gate and up.
 template <class T>
-__global__ void __launch_bounds__(kThreads) swiglu_oai(const T* x, T* out, int64_t vectors, float alpha, float limit) {
+__global__ void __launch_bounds__(kItemThreads) swiglu_oai(const T* x, T* out, int64_t vectors, float alpha, float limit) {
   wait_for_inputs();
-  const int64_t i = item();
+  const int64_t i = item_of_thread();
   if (i >= vectors) return;
-  const Pack<T> pairs[2] = {load8(x + i * 16), load8(x + i * 16 + 8)};
-  Pack<T> o;
+  const Vec8<T> pairs[2] = {load8(x + i * 16), load8(x + i * 16 + 8)};
+  Vec8<T> o;
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     const float gate = fminf(to_float(pairs[k / 4].at[k % 4 * 2]), limit);
@@ -54,7 +50,7 @@ struct Gelu : Base<fk::gelu> {
     if (!vectors) return;
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      launch(gelu<T>, grid(vectors), kThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), vectors, int(init.approximate));
+      launch(gelu<T>, blocks_of(vectors), kItemThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), vectors, int(init.approximate));
     });
   }
 };
@@ -69,7 +65,7 @@ struct SwigluOai : Base<fk::swiglu_oai> {
     if (!vectors) return;
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      launch(swiglu_oai<T>, grid(vectors), kThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), vectors, float(init.alpha), float(init.limit));
+      launch(swiglu_oai<T>, blocks_of(vectors), kItemThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), vectors, float(init.alpha), float(init.limit));
     });
   }
 };

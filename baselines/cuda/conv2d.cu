@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d where every channel is a group of its own, for which cuDNN has no fast kernel (cudnn has all others). A block has 64 channels,
-// whose weights it turns in shared memory so that taps are rows, and a thread eight of them of four neighbouring pixels of a row. Where
-// these are one apart in x as well, each element of x is read and widened once for all four.
+// conv2d with a group for each channel, for which cuDNN has no fast kernel (cudnn has all others).
+// A block has 64 channels. It transposes their weights in shared memory, so that taps are rows. A
+// thread has eight channels of four neighbouring pixels of a row. If the pixels are one apart in x
+// as well, each element of x is read and widened once for all four.
 #include <type_traits>
 
-#include "common.cuh"
 #include "fk/ops/conv2d.h"
+#include "parts/op.cuh"
+#include "parts/shared_memory.cuh"
 
 namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kVectors = 8, kChannels = kVectors * 8, kPixels = 4, kOfBlock = kThreads / kVectors;
-constexpr int64_t kTapsMost = 144;  // whose float32 weights are in what shared memory a block has without asking for more
+constexpr int64_t kTapsMost = 144;  // their float32 weights fit into the shared memory of any block
 
 struct Window {
   int channels, taps, kernel_wide, high, wide, out_high, out_wide;
   int stride_y, stride_x, pad_y, pad_x, step_y, step_x;
 };
 
-// What parameters may be if they are not float32; beside float32 they are.
+// The dtype of parameters which are not float32.
 template <class T> using Narrow = std::conditional_t<std::is_same_v<T, float>, __half, T>;
 
-// kWide: columns of a kernel that moves by one column and has no holes; 0: any other. blockIdx.x: fours of pixels of an image, y: channels.
+// kWide: columns of a kernel with a stride and dilation of 1 in x; 0: any other kernel. blockIdx.x:
+// fours of pixels of an image; y: channels.
 template <class T, int kWide>
 __global__ void __launch_bounds__(kThreads)
 depthwise(const T* x, Parameter<Narrow<T>> weight, Parameter<Narrow<T>> bias, T* out, Window w) {
@@ -94,7 +97,7 @@ struct Conv2d : Base<fk::conv2d> {
     need(init.kernel_size->at[0] * init.kernel_size->at[1] <= kTapsMost, "kernel_size: up to 144 taps");
     need(fk_numel(max.x) < int64_t{1} << 31 && max.out->shape[1] * max.out->shape[2] < int64_t{1} << 30, "images: smaller");
     need(max.x->shape[0] < 65536 && cdiv(init.in_channels, kChannels) < 65536, "images: fewer");
-    constexpr int64_t kFar = 1 << 30;  // that far apart
+    constexpr int64_t kFar = 1 << 30;  // for products in 32 bits
     for (int i = 0; i < 2; ++i)
       need(init.stride->at[i] < kFar && init.stride->at[i] * max.out->shape[i + 1] < kFar && init.padding->at[i] < kFar &&
                init.dilation->at[i] < kFar && init.dilation->at[i] * init.kernel_size->at[i] < kFar,

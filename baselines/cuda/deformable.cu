@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ms_deform_attn: a thread has eight channels of a head of a query. Its neighbours have the others, so places are read once.
-#include "common.cuh"
+// ms_deform_attn: a thread has eight channels of a head of a query. Its neighbours have the other
+// channels, so the cache serves the sampling locations.
 #include "fk/ops/ms_deform_attn.h"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
-constexpr int kThreads = 256;
 
 struct Maps {
   const int64_t *shapes, *starts;
@@ -15,9 +15,9 @@ struct Maps {
 
 // P is the dtype of the places.
 template <class T, class P>
-__global__ void __launch_bounds__(kThreads) sample_maps(const T* value, const P* places, const T* weights, T* out, Maps m) {
+__global__ void __launch_bounds__(kItemThreads) sample_maps(const T* value, const P* places, const T* weights, T* out, Maps m) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = item_of_thread();
   if (i >= m.items) return;
   const int vector = int(i % m.vectors), row = m.heads * m.vectors;  // vectors of a pixel
   const int64_t head = i / m.vectors, image = head / m.heads / m.queries;
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads) sample_maps(const T* value, const P*
     for (int p = 0; p < m.points; ++p) {
       const int64_t at = (head * m.levels + l) * m.points + p;
       const float weight = to_float(weights[at]);
-      const float x = value_of(places[2 * at]) * float(wide) - 0.5F, y = value_of(places[2 * at + 1]) * float(high) - 0.5F;
+      const float x = to_float(places[2 * at]) * float(wide) - 0.5F, y = to_float(places[2 * at + 1]) * float(high) - 0.5F;
       if (!(x > -1.F && y > -1.F && x < float(wide) && y < float(high))) continue;
       const int left = int(floorf(x)), top = int(floorf(y));
       const float across = x - float(left), down = y - float(top);
@@ -38,13 +38,13 @@ __global__ void __launch_bounds__(kThreads) sample_maps(const T* value, const P*
         const int cx = left + corner % 2, cy = top + corner / 2;
         if (cx < 0 || cy < 0 || cx >= wide || cy >= high) continue;
         const float share = weight * (corner % 2 ? across : 1.F - across) * (corner / 2 ? down : 1.F - down);
-        const Pack<T> v = load8(level + (int64_t(cy) * wide + cx) * row * 8);
+        const Vec8<T> v = load8(level + (int64_t(cy) * wide + cx) * row * 8);
 #pragma unroll
         for (int k = 0; k < 8; ++k) sum[k] += share * to_float(v.at[k]);
       }
     }
   }
-  Pack<T> o;
+  Vec8<T> o;
 #pragma unroll
   for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(sum[k]);
   store8(out + i * 8, o);
@@ -67,7 +67,7 @@ struct DeformableAttention : Base<fk::ms_deform_attn> {
     dispatch(a.value, [&](auto type) {
       using T = decltype(type);
       const auto go = [&](auto kernel, auto* places) {
-        launch(kernel, unsigned(cdiv(items, kThreads)), kThreads, 0, ctx, fk::data<T>(a.value), places, fk::data<T>(a.attention_weights), fk::data<T>(a.out),
+        launch(kernel, blocks_of(items), kItemThreads, 0, ctx, fk::data<T>(a.value), places, fk::data<T>(a.attention_weights), fk::data<T>(a.out),
                maps);
       };
       if (FK_DTYPE(a.sampling_locations) == FK_F32) go(sample_maps<T, float>, fk::data<float>(a.sampling_locations));

@@ -1,51 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move or map rows, sixteen bytes per thread: silu_and_mul, add, embedding, gather_rows,
-// kv_cache_append, rotary_embedding.
-#include "common.cuh"
+// Elementwise ops and copies of rows, sixteen bytes per thread: silu_and_mul, add, embedding,
+// gather_rows, kv_cache_append, rotary_embedding.
 #include "fk/ops/add.h"
 #include "fk/ops/embedding.h"
 #include "fk/ops/gather_rows.h"
 #include "fk/ops/kv_cache_append.h"
 #include "fk/ops/rotary_embedding.h"
 #include "fk/ops/silu_and_mul.h"
+#include "parts/op.cuh"
+#include "parts/rope.cuh"
 
 namespace {
 using namespace fkc;
-constexpr int kThreads = 256;
-
-unsigned grid(int64_t items) { return unsigned(std::max<int64_t>(1, cdiv(items, kThreads))); }
-__device__ int64_t item() { return int64_t(blockIdx.x) * kThreads + threadIdx.x; }
 
 template <class T> __global__ void silu_and_mul(const T* x, T* out, int64_t rows, int vectors) {
   wait_for_inputs();
-  const int64_t i = item(), row = i / vectors, column = i % vectors;
+  const int64_t i = item_of_thread(), row = i / vectors, column = i % vectors;
   if (row >= rows) return;
   const T* from = x + row * vectors * 16 + column * 8;
-  const Pack<T> gate = load8(from), up = load8(from + vectors * 8);
-  Pack<T> o;
+  const Vec8<T> gate = load8(from), up = load8(from + vectors * 8);
+  Vec8<T> o;
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     const float g = to_float(gate.at[k]);
-    o.at[k] = from_float<T>(g / (1.F + __expf(-g)) * to_float(up.at[k]));
+    o.at[k] = from_float<T>(silu(g) * to_float(up.at[k]));
   }
   store8(out + i * 8, o);
 }
 
 template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t vectors) {
   wait_for_inputs();
-  const int64_t i = item();
+  const int64_t i = item_of_thread();
   if (i >= vectors) return;
-  const Pack<T> p = load8(a + i * 8), q = load8(b + i * 8);
-  Pack<T> o;
+  const Vec8<T> p = load8(a + i * 8), q = load8(b + i * 8);
+  Vec8<T> o;
 #pragma unroll
   for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(to_float(p.at[k]) + to_float(q.at[k]));
   store8(out + i * 8, o);
 }
 
-// Row `ids[t]` of a table whose rows are `vectors` times 16 bytes.
+// Copies row `ids[t]` of a table. A row has `vectors` times 16 bytes.
 template <class I> __global__ void copy_rows(const uint4* table, const I* ids, uint4* out, int64_t rows, int vectors) {
   wait_for_inputs();
-  const int64_t i = item(), row = i / vectors;
+  const int64_t i = item_of_thread(), row = i / vectors;
   if (row < rows) out[i] = table[int64_t(ids[row]) * vectors + i % vectors];
 }
 
@@ -57,7 +54,7 @@ struct Side {
 };
 __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int heads, int vectors, int64_t page_size) {
   wait_for_inputs();
-  const int64_t i = item(), t = i / (heads * vectors);
+  const int64_t i = item_of_thread(), t = i / (heads * vectors);
   if (t >= tokens || slots[t] < 0) return;
   const int head = int(i / vectors % heads), column = int(i % vectors) * 8;
   const int64_t page = slots[t] / page_size, slot = slots[t] % page_size;
@@ -69,11 +66,12 @@ __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int
   copy(v);
 }
 
-// A thread turns eight pairs of a token in up to kTurned heads, `step` apart: two vectors of the halves, or two neighbouring vectors
-// when interleaved. All are read before the first is written, so that enough of memory is on its way.
+// A thread rotates eight pairs of a token in up to kTurned heads, `step` apart. The pairs are two
+// vectors of the halves, or two neighbouring vectors if interleaved. The thread reads all of them
+// before it writes the first one, so that enough loads are in flight.
 constexpr int kTurned = 2;
 template <class T, bool kInterleaved>
-__global__ void __launch_bounds__(kThreads, 5) rotate(T* q, T* k, const float* table, const int64_t* positions, int tokens, int heads, int kv_heads, int rotary,
+__global__ void __launch_bounds__(kItemThreads, 5) rotate(T* q, T* k, const float* table, const int64_t* positions, int tokens, int heads, int kv_heads, int rotary,
                        int64_t q_token, int64_t q_head, int64_t k_token, int64_t k_head) {
   wait_for_inputs();
   const int parts = rotary / 16, all = heads + kv_heads, step = (all + kTurned - 1) / kTurned;
@@ -81,7 +79,7 @@ __global__ void __launch_bounds__(kThreads, 5) rotate(T* q, T* k, const float* t
   if (t >= tokens) return;
   const int other = kInterleaved ? 8 : rotary / 2;  // elements from the first vector to the second
   T* x[kTurned];
-  Pack<T> a[kTurned], b[kTurned];
+  Vec8<T> a[kTurned], b[kTurned];
 #pragma unroll
   for (int i = 0; i < kTurned; ++i) {
     const int h = head + i * step;
@@ -109,7 +107,7 @@ struct SiluAndMul : Base<fk::silu_and_mul> {
     if (!rows) return;
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      launch(silu_and_mul<T>, grid(rows * vectors), kThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
+      launch(silu_and_mul<T>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
     });
   }
 };
@@ -124,7 +122,7 @@ struct Add : Base<fk::add> {
     if (!vectors) return;
     dispatch(a.a, [&](auto type) {
       using T = decltype(type);
-      launch(add<T>, grid(vectors), kThreads, 0, ctx, fk::data<T>(a.a), fk::data<T>(a.b), fk::data<T>(a.out), vectors);
+      launch(add<T>, blocks_of(vectors), kItemThreads, 0, ctx, fk::data<T>(a.a), fk::data<T>(a.b), fk::data<T>(a.out), vectors);
     });
   }
 };
@@ -138,7 +136,7 @@ struct Embedding : Base<fk::embedding> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.ids->shape[0], vectors = init.embedding_dim / 8;
     if (!rows) return;
-    launch(copy_rows<int64_t>, grid(rows * vectors), kThreads, 0, ctx, fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
+    launch(copy_rows<int64_t>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
                                                                   rows, int(vectors));
   }
 };
@@ -151,7 +149,7 @@ struct GatherRows : Base<fk::gather_rows> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.rows->shape[0], vectors = init.size / 8;
     if (!rows) return;
-    launch(copy_rows<int32_t>, grid(rows * vectors), kThreads, 0, ctx, fk::data<uint4>(a.x), fk::data<int32_t>(a.rows), fk::data<uint4>(a.out), rows,
+    launch(copy_rows<int32_t>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<uint4>(a.x), fk::data<int32_t>(a.rows), fk::data<uint4>(a.out), rows,
                                                                   int(vectors));
   }
 };
@@ -170,7 +168,7 @@ struct KvCacheAppend : Base<fk::kv_cache_append> {
       return Side{fk::data<uint16_t>(from), fk::data<uint16_t>(cache), from->strides[0], from->strides[1],
                   cache->strides[0],        cache->strides[1],         cache->strides[2]};
     };
-    launch(append, grid(tokens * init.num_kv_heads * vectors), kThreads, 0, ctx, side(a.k, a.k_cache), side(a.v, a.v_cache),
+    launch(append, blocks_of(tokens * init.num_kv_heads * vectors), kItemThreads, 0, ctx, side(a.k, a.k_cache), side(a.v, a.v_cache),
                                                                                     fk::data<int64_t>(a.slot_mapping), tokens,
                                                                                     int(init.num_kv_heads), int(vectors), init.page_size);
   }
@@ -191,7 +189,7 @@ struct RotaryEmbedding : Base<fk::rotary_embedding> {
     const int64_t items = tokens * cdiv(init.num_heads + init.num_kv_heads, kTurned) * (init.rotary_dim / 16);
     dispatch(fk_as_in(a.q), [&](auto type) {
       using T = decltype(type);
-      launch(init.interleaved ? rotate<T, true> : rotate<T, false>, grid(items), kThreads, 0, ctx,
+      launch(init.interleaved ? rotate<T, true> : rotate<T, false>, blocks_of(items), kItemThreads, 0, ctx,
           fk::data<T>(a.q), fk::data<T>(a.k), fk::data<float>(weights.cos_sin_cache), fk::data<int64_t>(a.positions), int(tokens),
           int(init.num_heads), int(init.num_kv_heads), int(init.rotary_dim), a.q->strides[0], a.q->strides[1], a.k->strides[0],
           a.k->strides[1]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// gaussian_tile_intersection as gsplat does it: every Gaussian counts its tiles, a scan says where it writes their keys, and
-// one radix sort puts all of them in order. Where tiles begin is counted on the side, since keys may be more than there is room for.
+// gaussian_tile_intersection as gsplat does it. Every Gaussian counts its tiles, a scan gives the
+// places of their keys, and one radix sort orders them. Keys may exceed the capacity, so the
+// beginnings of tiles are counted separately.
 #include "fk/ops/gaussian_tile_intersection.h"
-#include "scan.cuh"
+#include "parts/device_scan.cuh"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
-
-constexpr int kThreads = 256;
 
 struct Boxes {
   const float* means;
@@ -28,13 +28,13 @@ struct Boxes {
 
 __global__ void clear(int32_t* counts, int64_t size) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = item_of_thread();
   if (i < size) counts[i] = 0;
 }
 
 __global__ void count_tiles(const Boxes boxes, int32_t* per_gauss, int32_t* of_tiles, int64_t all, int64_t of_image) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = item_of_thread();
   if (i >= all) return;
   const auto x = boxes.along(i, 0), y = boxes.along(i, 1);
   per_gauss[i] = x.size() * y.size();
@@ -47,11 +47,11 @@ struct Keys {
   uint64_t* keys;
   int32_t* ids;
   int64_t capacity;
-  int tile_bits, bits;  // of a tile; of a key, of which the highest is of those that are none
+  int tile_bits, bits;  // of a tile; of a key. The highest bit marks unused keys
 };
 __global__ void write_keys(const Boxes boxes, const float* depths, const int64_t* starts, const Keys to, int64_t all, int64_t of_image) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = item_of_thread();
   if (i >= all) return;
   const auto x = boxes.along(i, 0), y = boxes.along(i, 1);
   const uint64_t low = uint64_t(i / of_image) << (32 + to.tile_bits) | __float_as_uint(depths[i]);
@@ -60,10 +60,10 @@ __global__ void write_keys(const Boxes boxes, const float* depths, const int64_t
     for (int column = x.first; column < x.last && at < to.capacity; ++column, ++at)
       to.keys[at] = low | uint64_t(row * boxes.wide + column) << 32, to.ids[at] = int32_t(i);
 }
-// What is left of the room sorts behind all keys.
+// Fills the rest of the capacity with keys which sort behind all others.
 __global__ void fill_rest(const Keys to, const int64_t* starts, const int32_t* per_gauss, int64_t* count, int64_t all) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, found = all ? starts[all - 1] + per_gauss[all - 1] : 0;
+  const int64_t i = item_of_thread(), found = all ? starts[all - 1] + per_gauss[all - 1] : 0;
   if (i == 0) *count = found;
   if (i >= found && i < to.capacity) to.keys[i] = uint64_t{1} << (to.bits - 1), to.ids[i] = 0;
 }
@@ -76,9 +76,9 @@ struct TileIntersection : Base<fk::gaussian_tile_intersection> {
     void* temporary;
     size_t bytes;
     int64_t all;
-    // Without memory it only asks. `capacity` and the rest are limits or those of a call.
+    // Without memory it only counts. The sizes are limits, or the sizes of a call.
     Room(void* scratch, const op::init& init, int64_t images, int64_t gaussians, int64_t capacity) {
-      Parts parts(scratch);
+      ScratchArena parts(scratch);
       const int64_t tiles = init.tile_width * init.tile_height, n = images * gaussians;
       starts = parts.take<int64_t>(n);
       keys = {parts.take<uint64_t>(capacity), parts.take<int32_t>(capacity), capacity, 1, 1};
@@ -86,8 +86,8 @@ struct TileIntersection : Base<fk::gaussian_tile_intersection> {
       while (images - 1 >> (keys.bits - 1) > 0) ++keys.bits;
       keys.bits += 32 + keys.tile_bits;
       size_t wanted[3] = {};
-      sums_before(nullptr, wanted[0], nullptr, static_cast<int64_t*>(nullptr), int(n), nullptr);
-      sums_before(nullptr, wanted[1], static_cast<int32_t*>(nullptr), int(images * tiles), nullptr);
+      exclusive_sum(nullptr, wanted[0], nullptr, static_cast<int64_t*>(nullptr), int(n), nullptr);
+      exclusive_sum(nullptr, wanted[1], static_cast<int32_t*>(nullptr), int(images * tiles), nullptr);
       sort_pairs(nullptr, wanted[2], nullptr, nullptr, nullptr, nullptr, int(capacity), keys.bits, nullptr);
       bytes = std::max({wanted[0], wanted[1], wanted[2], size_t{1}});
       temporary = parts.take<char>(int64_t(bytes));
@@ -108,13 +108,12 @@ struct TileIntersection : Base<fk::gaussian_tile_intersection> {
     Room room(ctx.scratch, init, images, gaussians, capacity);
     const Boxes boxes{fk::data<float>(a.means2d), fk::data<int32_t>(a.radii), int(init.tile_size), int(init.tile_width), int(init.tile_height)};
     auto *per_gauss = fk::data<int32_t>(a.tiles_per_gauss), *offsets = fk::data<int32_t>(a.isect_offsets);
-    const auto blocks = [](int64_t n) { return unsigned(std::max<int64_t>(cdiv(n, kThreads), 1)); };
-    launch(clear, blocks(tiles), kThreads, 0, ctx, offsets, tiles);
-    launch(count_tiles, blocks(all), kThreads, 0, ctx, boxes, per_gauss, offsets, all, gaussians);
-    sums_before(room.temporary, room.bytes, offsets, int(tiles), stream(ctx));
-    sums_before(room.temporary, room.bytes, per_gauss, room.starts, int(all), stream(ctx));
-    launch(write_keys, blocks(all), kThreads, 0, ctx, boxes, fk::data<float>(a.depths), room.starts, room.keys, all, gaussians);
-    launch(fill_rest, blocks(capacity), kThreads, 0, ctx, room.keys, room.starts, per_gauss, fk::data<int64_t>(a.n_isects), all);
+    launch(clear, blocks_of(tiles), kItemThreads, 0, ctx, offsets, tiles);
+    launch(count_tiles, blocks_of(all), kItemThreads, 0, ctx, boxes, per_gauss, offsets, all, gaussians);
+    exclusive_sum(room.temporary, room.bytes, offsets, int(tiles), stream(ctx));
+    exclusive_sum(room.temporary, room.bytes, per_gauss, room.starts, int(all), stream(ctx));
+    launch(write_keys, blocks_of(all), kItemThreads, 0, ctx, boxes, fk::data<float>(a.depths), room.starts, room.keys, all, gaussians);
+    launch(fill_rest, blocks_of(capacity), kItemThreads, 0, ctx, room.keys, room.starts, per_gauss, fk::data<int64_t>(a.n_isects), all);
     sort_pairs(room.temporary, room.bytes, room.keys.keys, reinterpret_cast<uint64_t*>(fk::data<int64_t>(a.isect_ids)), room.keys.ids,
                fk::data<int32_t>(a.flatten_ids), int(capacity), room.keys.bits, stream(ctx));
   }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// token_logprob, topk_logprobs: a cluster of blocks reads a row of logits once, for its largest value and the sum of exponentials beside
-// it. Of the largest, every block lists its own, and the first block merges the lists.
-#include "common.cuh"
+// token_logprob, topk_logprobs: a cluster of blocks reads a row of logits once, for its largest
+// value and the sum of exponentials. For the top logits, every block makes a list, and the first
+// block merges the lists.
 #include "fk/ops/token_logprob.h"
 #include "fk/ops/topk_logprobs.h"
+#include "parts/cluster.cuh"
+#include "parts/op.cuh"
+#include "parts/sort_key.cuh"
 
 namespace {
 using namespace fkc;
@@ -24,29 +27,15 @@ struct Mass {
   }
   __device__ u64 packed() const { return u64(__float_as_uint(most)) << 32 | __float_as_uint(sum); }
   __device__ static Mass of(u64 bits) { return {__uint_as_float(uint32_t(bits >> 32)), __uint_as_float(uint32_t(bits))}; }
-  // The sum is at least 1; the fast logarithm is bad near 1.
+  // The sum is at least 1. The fast logarithm is inexact near 1.
   __device__ float logarithm() const { return log1pf(sum - 1.F); }
 };
 
-// What a block shares: a mass of every warp, and of the block; keys of every warp; the block's list.
+// Shared memory of a block: a mass of every warp and of the block, keys of every warp, and the
+// list.
 struct Shared {
   u64 masses[32], mass, keys[32], best, list[kTopMost];
 };
-
-// Larger logits first, then lower indices; never 0.
-__device__ u64 key_of(float value, uint32_t index) {
-  uint32_t bits = __float_as_uint(value);
-  if (!(bits << 1)) bits = 0;  // both zeros are one; a comparison of floats would flush denormals
-  return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
-}
-__device__ uint32_t index_of(u64 key) { return 0xffffffffu - uint32_t(key); }
-__device__ u64 largest(u64 key) {
-  for (int k = 16; k > 0; k /= 2) {
-    const u64 other = __shfl_xor_sync(0xffffffffu, key, k);
-    key = other > key ? other : key;
-  }
-  return key;
-}
 
 // The mass of this thread's part of a row.
 template <class T> __device__ Mass mass_of(const T* row, int width, int part) {
@@ -56,7 +45,7 @@ template <class T> __device__ Mass mass_of(const T* row, int width, int part) {
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const int at = i + k * kBlocks * kThreads;
-      v[k] = at < width ? value_of(row[at]) : -INFINITY;
+      v[k] = at < width ? to_float(row[at]) : -INFINITY;
       most = fmaxf(most, v[k]);
     }
 #pragma unroll
@@ -65,7 +54,7 @@ template <class T> __device__ Mass mass_of(const T* row, int width, int part) {
   }
   return mine;
 }
-// The sum over the block, where other blocks can read it after cluster_sync().
+// Adds the masses of the block. Other blocks can read the sum after cluster_sync().
 __device__ void share_mass(Mass mine, Shared* shared) {
   const int lane = int(threadIdx.x) % 32;
   mine.over_lanes(32);
@@ -77,11 +66,12 @@ __device__ void share_mass(Mass mine, Shared* shared) {
     if (lane == 0) shared->mass = mine.packed();
   }
 }
-// Of all blocks of the cluster, by the first warp of any, between two cluster_sync().
+// The mass of all blocks of the cluster, by the first warp of any block, between two
+// cluster_sync().
 __device__ Mass mass_of_row(Shared* shared) {
   const int lane = int(threadIdx.x) % 32;
   Mass all;
-  if (lane < kBlocks) all = Mass::of(read_in_block_u64(in_block(shared_address(&shared->mass), unsigned(lane))));
+  if (lane < kBlocks) all = Mass::of(dsmem_load_u64(map_shared_rank(shared_address(&shared->mass), unsigned(lane))));
   all.over_lanes(32);
   return all;
 }
@@ -96,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) token_logprob(const T* logits, const
   cluster_sync();
   if (part == 0 && threadIdx.x < 32) {
     const Mass all = mass_of_row(shared);
-    if (threadIdx.x == 0) logprob[row] = value_of(logits[tokens[row]]) - all.most - all.logarithm();
+    if (threadIdx.x == 0) logprob[row] = to_float(logits[tokens[row]]) - all.most - all.logarithm();
   }
   cluster_sync();  // shared memory must last while the first block reads it
 }
@@ -109,23 +99,23 @@ topk_logprobs(const T* logits, const int64_t* offsets, int64_t* tokens, float* l
   wait_for_inputs();
   logits += int64_t(row) * width;
   share_mass(mass_of(logits, width, part), shared);
-  // The largest of this thread's that is not in the list yet; 0: none.
+  // The largest key of this thread below `below`; 0: no key.
   const auto next = [&](u64 below) {
     u64 best = 0;
 #pragma unroll 8
     for (int i = part * kThreads + int(threadIdx.x); i < width; i += kBlocks * kThreads) {
-      const u64 key = key_of(value_of(logits[i]), uint32_t(i));
+      const u64 key = sort_key(to_float(logits[i]), uint32_t(i));
       if (key < below && key > best) best = key;
     }
     return best;
   };
   u64 mine = next(~u64{0});
   for (int k = 0; k < count; ++k) {
-    const u64 of_warp = largest(mine);
+    const u64 of_warp = warp_max(mine);
     if (lane == 0) shared->keys[threadIdx.x / 32] = of_warp;
     __syncthreads();
     if (threadIdx.x < 32) {
-      const u64 best = largest(lane < kThreads / 32 ? shared->keys[lane] : 0);
+      const u64 best = warp_max(lane < kThreads / 32 ? shared->keys[lane] : 0);
       if (lane == 0) shared->best = shared->list[k] = best;
     }
     __syncthreads();
@@ -137,15 +127,15 @@ topk_logprobs(const T* logits, const int64_t* offsets, int64_t* tokens, float* l
     // Lane i goes down the list of block i.
     int place = 0;
     const auto head = [&] {
-      return lane < kBlocks && place < count ? read_in_block_u64(in_block(shared_address(&shared->list[place]), unsigned(lane))) : u64{0};
+      return lane < kBlocks && place < count ? dsmem_load_u64(map_shared_rank(shared_address(&shared->list[place]), unsigned(lane))) : u64{0};
     };
     u64 own = head();
     for (int k = 0; k < count; ++k) {
-      const u64 best = largest(own);
+      const u64 best = warp_max(own);
       if (lane == 0) {
-        const uint32_t index = index_of(best);
+        const uint32_t index = index_of_key(best);
         tokens[int64_t(row) * count + k] = int64_t(index) + (offsets ? offsets[index] : 0);
-        logprobs[int64_t(row) * count + k] = value_of(logits[index]) - all.most - all.logarithm();
+        logprobs[int64_t(row) * count + k] = to_float(logits[index]) - all.most - all.logarithm();
       }
       if (own == best) ++place, own = head();
     }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// sparse_conv_neighbor_map with a bit for every cell of the output's grid: an output's rank is the number of bits before its
-// own, and a pair's place the number of pairs before it, so two scans take the place of hash tables and sorts, and everything is in
-// the order of inputs.
+// sparse_conv_neighbor_map with a bit for every cell of the output's grid. An output's rank is the
+// number of bits before its own, and a pair's place the number of pairs before it. So two scans
+// replace hash tables and sorts, and all results are in the order of inputs.
 #include "fk/ops/sparse_conv_neighbor_map.h"
-#include "scan.cuh"
+#include "parts/device_scan.cuh"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
-
-constexpr int kThreads = 256;
 
 struct Grid {
   int spatial[3], kernel[3], stride[3], padding[3], dilation[3], size[3];  // size: of the output's grid
@@ -24,7 +23,7 @@ struct Grid {
     }
   }
   int64_t words(int64_t batch) const { return cdiv(batch * size[0] * size[1] * size[2], 32); }
-  // The output cell that an input meets at offset k of the kernel; -1 if there is none.
+  // The output cell of an input at offset k of the kernel; -1: no cell.
   __device__ int64_t reached(const int4& coord, int k) const {
     const int at_input[3] = {coord.y, coord.z, coord.w};
     int64_t cell = coord.x;
@@ -40,7 +39,7 @@ struct Grid {
   }
 };
 
-// Which cells are outputs, and how many are before each word of bits.
+// The cells which are outputs, and the number of outputs before each word of bits.
 struct Outputs {
   uint32_t* bits;
   int32_t* before;
@@ -50,44 +49,42 @@ struct Outputs {
   __device__ int all() const { return words ? before[words - 1] + __popc(bits[words - 1]) : 0; }
 };
 
-__device__ int64_t thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
-
 __global__ void clear_bits(const Outputs outputs) {
   wait_for_inputs();
-  if (thread() < outputs.words) outputs.bits[thread()] = 0;
+  if (item_of_thread() < outputs.words) outputs.bits[item_of_thread()] = 0;
 }
 // Rows by blockIdx.x, offsets of the kernel by blockIdx.y.
 __global__ void mark_outputs(const Grid grid, const int4* coords, int rows, const Outputs outputs) {
   wait_for_inputs();
-  if (thread() >= rows) return;
-  const int64_t cell = grid.reached(coords[thread()], grid.submanifold ? grid.taps / 2 : int(blockIdx.y));
+  if (item_of_thread() >= rows) return;
+  const int64_t cell = grid.reached(coords[item_of_thread()], grid.submanifold ? grid.taps / 2 : int(blockIdx.y));
   if (cell >= 0) atomicOr(outputs.bits + cell / 32, 1u << (cell % 32));
 }
 __global__ void count_bits(const Outputs outputs) {
   wait_for_inputs();
-  if (thread() < outputs.words) outputs.before[thread()] = __popc(outputs.bits[thread()]);
+  if (item_of_thread() < outputs.words) outputs.before[item_of_thread()] = __popc(outputs.bits[item_of_thread()]);
 }
 __global__ void note_inputs(const Grid grid, const int4* coords, int rows, const Outputs outputs, int32_t* inputs) {
   wait_for_inputs();
-  if (thread() < rows) inputs[outputs.rank(grid.reached(coords[thread()], grid.taps / 2))] = int32_t(thread());
+  if (item_of_thread() < rows) inputs[outputs.rank(grid.reached(coords[item_of_thread()], grid.taps / 2))] = int32_t(item_of_thread());
 }
 __global__ void find_pairs(const Grid grid, const int4* coords, int rows, const Outputs outputs, int32_t* places) {
   wait_for_inputs();
   const int k = int(blockIdx.y);
-  if (thread() < rows) places[int64_t(k) * rows + thread()] = outputs.holds(grid.reached(coords[thread()], k));
+  if (item_of_thread() < rows) places[int64_t(k) * rows + item_of_thread()] = outputs.holds(grid.reached(coords[item_of_thread()], k));
 }
 struct Pairs {
   int2* pairs;
   int32_t *counts, *out_count;
-  const int32_t *places, *inputs;  // inputs: which row an output of a submanifold has; null: its rank
+  const int32_t *places, *inputs;  // inputs: the row of each output of a submanifold; null: its rank
 };
 __global__ void write_pairs(const Grid grid, const int4* coords, int rows, const Outputs outputs, const Pairs to) {
   wait_for_inputs();
   const int k = int(blockIdx.y);
-  if (thread() == 0 && !rows) to.counts[k] = 0;
-  if (thread() == 0 && k == 0) *to.out_count = outputs.all();
-  if (thread() >= rows) return;
-  const int row = int(thread()), first = to.places[int64_t(k) * rows], place = to.places[int64_t(k) * rows + row] - first;
+  if (item_of_thread() == 0 && !rows) to.counts[k] = 0;
+  if (item_of_thread() == 0 && k == 0) *to.out_count = outputs.all();
+  if (item_of_thread() >= rows) return;
+  const int row = int(item_of_thread()), first = to.places[int64_t(k) * rows], place = to.places[int64_t(k) * rows + row] - first;
   const int64_t cell = grid.reached(coords[row], k);
   const bool meets = outputs.holds(cell);
   if (meets) {
@@ -96,10 +93,10 @@ __global__ void write_pairs(const Grid grid, const int4* coords, int rows, const
   }
   if (row == rows - 1) to.counts[k] = place + meets;
 }
-// What has no room in the end is not written at all, as nobody may read it.
+// If outputs exceed the capacity, none is written, as no caller may read them.
 __global__ void write_outputs(const Grid grid, const Outputs outputs, int4* out, int64_t capacity) {
   wait_for_inputs();
-  const int64_t w = thread();
+  const int64_t w = item_of_thread();
   if (w >= outputs.words || outputs.all() > capacity) return;
   int rank = outputs.before[w];
   for (uint32_t bits = outputs.bits[w]; bits; bits &= bits - 1, ++rank) {
@@ -111,7 +108,7 @@ __global__ void write_outputs(const Grid grid, const Outputs outputs, int4* out,
 }
 __global__ void copy_inputs(const int4* coords, int4* out, int rows) {
   wait_for_inputs();
-  if (thread() < rows) out[thread()] = coords[thread()];
+  if (item_of_thread() < rows) out[item_of_thread()] = coords[item_of_thread()];
 }
 
 struct NeighborMap : Base<fk::sparse_conv_neighbor_map> {
@@ -122,15 +119,15 @@ struct NeighborMap : Base<fk::sparse_conv_neighbor_map> {
     void* temporary;
     size_t bytes;
     int64_t all;
-    // Without memory it only asks.
+    // Without memory it only counts.
     Room(void* scratch, const Grid& grid, int64_t batch, int64_t rows) {
-      Parts parts(scratch);
+      ScratchArena parts(scratch);
       outputs.words = grid.words(batch);
       outputs.bits = parts.take<uint32_t>(outputs.words), outputs.before = parts.take<int32_t>(outputs.words);
       places = parts.take<int32_t>(grid.taps * rows), inputs = parts.take<int32_t>(grid.submanifold ? rows : 0);
       size_t wanted[2] = {};
-      sums_before(nullptr, wanted[0], static_cast<int32_t*>(nullptr), int(outputs.words), nullptr);
-      sums_before(nullptr, wanted[1], static_cast<int32_t*>(nullptr), int(grid.taps * rows), nullptr);
+      exclusive_sum(nullptr, wanted[0], static_cast<int32_t*>(nullptr), int(outputs.words), nullptr);
+      exclusive_sum(nullptr, wanted[1], static_cast<int32_t*>(nullptr), int(grid.taps * rows), nullptr);
       bytes = std::max({wanted[0], wanted[1], size_t{1}});
       temporary = parts.take<char>(int64_t(bytes));
       all = parts.used();
@@ -159,24 +156,23 @@ struct NeighborMap : Base<fk::sparse_conv_neighbor_map> {
     auto* out = reinterpret_cast<int4*>(fk::data<int32_t>(a.out_coords));
     Room room(ctx.scratch, grid, init.batch_size, rows);
     const Outputs outputs = room.outputs;
-    const auto blocks = [](int64_t n) { return unsigned(std::max<int64_t>(cdiv(n, kThreads), 1)); };
-    const dim3 each_pair(blocks(rows), unsigned(grid.taps));
-    launch(clear_bits, blocks(outputs.words), kThreads, 0, ctx, outputs);
-    launch(mark_outputs, grid.submanifold ? dim3(blocks(rows)) : each_pair, kThreads, 0, ctx, grid, coords, rows, outputs);
-    launch(count_bits, blocks(outputs.words), kThreads, 0, ctx, outputs);
-    sums_before(room.temporary, room.bytes, outputs.before, int(outputs.words), stream(ctx));
+    const dim3 each_pair(blocks_of(rows), unsigned(grid.taps));
+    launch(clear_bits, blocks_of(outputs.words), kItemThreads, 0, ctx, outputs);
+    launch(mark_outputs, grid.submanifold ? dim3(blocks_of(rows)) : each_pair, kItemThreads, 0, ctx, grid, coords, rows, outputs);
+    launch(count_bits, blocks_of(outputs.words), kItemThreads, 0, ctx, outputs);
+    exclusive_sum(room.temporary, room.bytes, outputs.before, int(outputs.words), stream(ctx));
     Pairs to{reinterpret_cast<int2*>(fk::data<int32_t>(a.pairs)), fk::data<int32_t>(a.pair_counts), fk::data<int32_t>(a.out_count), room.places, nullptr};
     if (grid.submanifold) {
       // Every input is an output and keeps its row.
-      launch(note_inputs, blocks(rows), kThreads, 0, ctx, grid, coords, rows, outputs, room.inputs);
-      if (rows <= capacity) launch(copy_inputs, blocks(rows), kThreads, 0, ctx, coords, out, rows);
+      launch(note_inputs, blocks_of(rows), kItemThreads, 0, ctx, grid, coords, rows, outputs, room.inputs);
+      if (rows <= capacity) launch(copy_inputs, blocks_of(rows), kItemThreads, 0, ctx, coords, out, rows);
       to.inputs = room.inputs;
     } else {
-      launch(write_outputs, blocks(outputs.words), kThreads, 0, ctx, grid, outputs, out, capacity);
+      launch(write_outputs, blocks_of(outputs.words), kItemThreads, 0, ctx, grid, outputs, out, capacity);
     }
-    launch(find_pairs, each_pair, kThreads, 0, ctx, grid, coords, rows, outputs, room.places);
-    sums_before(room.temporary, room.bytes, room.places, grid.taps * rows, stream(ctx));
-    launch(write_pairs, each_pair, kThreads, 0, ctx, grid, coords, rows, outputs, to);
+    launch(find_pairs, each_pair, kItemThreads, 0, ctx, grid, coords, rows, outputs, room.places);
+    exclusive_sum(room.temporary, room.bytes, room.places, grid.taps * rows, stream(ctx));
+    launch(write_pairs, each_pair, kItemThreads, 0, ctx, grid, coords, rows, outputs, to);
   }
 };
 FK_OP(sparse_conv_neighbor_map, NeighborMap);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm: one block per row, which stays in registers between the two passes.
-#include "common.cuh"
 #include "fk/ops/rms_norm.h"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
@@ -16,8 +16,8 @@ __global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int v
   for (int p = 0; p < kPer; ++p) {
     const int i = p * int(blockDim.x) + int(threadIdx.x);
     if (i >= vectors) continue;
-    const Pack<T> a = load8(x + base + i * 8);
-    Pack<T> r;
+    const Vec8<T> a = load8(x + base + i * 8);
+    Vec8<T> r;
     if (residual) r = load8(residual + base + i * 8);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
@@ -35,7 +35,7 @@ __global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int v
   for (int p = 0; p < kPer; ++p) {
     const int i = p * int(blockDim.x) + int(threadIdx.x);
     if (i >= vectors) continue;
-    Pack<T> w, o;
+    Vec8<T> w, o;
     if (weight) w = load8(weight + i * 8);
 #pragma unroll
     for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(values[p][k] * scale * (weight ? to_float(w.at[k]) : 1.F));

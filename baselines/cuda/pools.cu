@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// mean_pool, global_response_norm, embedding_bag: sums over rows of what is eight channels wide in a thread.
-#include "common.cuh"
+// mean_pool, global_response_norm, embedding_bag: sums over rows, with eight channels in each
+// thread.
 #include "fk/ops/embedding_bag.h"
 #include "fk/ops/global_response_norm.h"
 #include "fk/ops/mean_pool.h"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
-constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int64_t kPixels = 128;  // that a block sums up before it writes a part
+constexpr int kThreads = kItemThreads, kWarps = kThreads / 32;
+constexpr int64_t kPixels = 128;  // pixels of a part, which a block sums
 
-// Rows [first, last) of `rows`, `vectors` times eight wide, at eight channels of every lane: the sum of their values or squares over the
-// block, in the first warp. Each warp takes every eighth row.
+// Sums the values or squares of rows [first, last) over the block. Rows have `vectors` times eight
+// channels, and each lane has eight of them. The first warp gets the sum. Each warp takes every
+// eighth row.
 template <bool kSquares, class T> __device__ void sum_rows(const T* rows, int64_t first, int64_t last, int vectors, int vector, float (&sum)[8]) {
   __shared__ float parts[kWarps][8][33];
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 #pragma unroll
   for (int k = 0; k < 8; ++k) sum[k] = 0;
   for (int64_t i = first + warp; vector < vectors && i < last; i += kWarps) {
-    const Pack<T> p = load8(rows + (i * vectors + vector) * 8);
+    const Vec8<T> p = load8(rows + (i * vectors + vector) * 8);
 #pragma unroll
     for (int k = 0; k < 8; ++k) sum[k] += to_float(p.at[k]) * (kSquares ? to_float(p.at[k]) : 1.F);
   }
@@ -38,13 +40,14 @@ template <class T> __global__ void __launch_bounds__(kThreads) mean_pool(const T
   float sum[8];
   sum_rows<false>(x + image * pixels * vectors * 8, 0, pixels, vectors, vector, sum);
   if (threadIdx.x >= 32 || vector >= vectors) return;
-  Pack<T> o;
+  Vec8<T> o;
 #pragma unroll
   for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(sum[k] / float(pixels));
   store8(out + (image * vectors + vector) * 8, o);
 }
 
-// Squares of channels over parts of an image, then one factor for every channel, then every element.
+// Three kernels: squares of channels over parts of an image, a factor for every channel, and every
+// element.
 template <class T> __global__ void __launch_bounds__(kThreads) square_parts(const T* x, float* sums, int64_t pixels, int vectors) {
   wait_for_inputs();
   const int vector = int(blockIdx.x) * 32 + int(threadIdx.x) % 32;
@@ -74,14 +77,14 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
 apply(const T* x, Parameter<T> weight, Parameter<T> bias, const float* factors, T* out, int64_t items, int64_t of_image, int vectors) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = item_of_thread();
   if (i >= items) return;
   const int c = int(i % vectors) * 8;
   const float* const factor = factors + i / of_image * vectors * 8 + c;
   float w[8], b[8];
   weight.load(c, 1, w);
   bias.load(c, 0, b);
-  Pack<T> p = load8(x + i * 8);
+  Vec8<T> p = load8(x + i * 8);
 #pragma unroll
   for (int k = 0; k < 8; ++k) p.at[k] = from_float<T>(to_float(p.at[k]) * (1.F + w[k] * factor[k]) + b[k]);
   store8(out + i * 8, p);
@@ -95,7 +98,7 @@ struct Bags {
 };
 template <class T, class O> __global__ void __launch_bounds__(kThreads) sum_bags(const T* table, const T* factors, O* out, Bags a) {
   wait_for_inputs();
-  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x, bag = i / a.vectors;
+  const int64_t i = item_of_thread(), bag = i / a.vectors;
   if (bag >= a.bags) return;
   const int c = int(i % a.vectors) * 8;
   float sum[8] = {};
@@ -104,7 +107,7 @@ template <class T, class O> __global__ void __launch_bounds__(kThreads) sum_bags
     const int64_t index = a.indices[j];
     if (index == a.padding) continue;
     const float factor = factors ? to_float(factors[j]) : 1.F;
-    const Pack<T> p = load8(table + index * a.vectors * 8 + c);
+    const Vec8<T> p = load8(table + index * a.vectors * 8 + c);
 #pragma unroll
     for (int k = 0; k < 8; ++k) sum[k] += factor * to_float(p.at[k]);
     ++count;
@@ -115,7 +118,7 @@ template <class T, class O> __global__ void __launch_bounds__(kThreads) sum_bags
   for (int k = 0; k < 8; k += kOnce) {
     alignas(16) O o[kOnce];
 #pragma unroll
-    for (int j = 0; j < kOnce; ++j) o[j] = as<O>(sum[k + j] * scale);
+    for (int j = 0; j < kOnce; ++j) o[j] = from_float<O>(sum[k + j] * scale);
     *reinterpret_cast<uint4*>(out + bag * a.step + c + k) = *reinterpret_cast<const uint4*>(o);
   }
 }
@@ -157,7 +160,7 @@ struct GlobalResponseNorm : Base<fk::global_response_norm> {
       launch(square_parts<T>, dim3(unsigned(cdiv(vectors, 32)), unsigned(parts), unsigned(images)), kThreads, 0, ctx, fk::data<T>(a.x), sums, pixels,
              int(vectors));
       launch(response, unsigned(images), kThreads, 0, ctx, sums, factors, int(parts), int(init.hidden_size), float(init.eps));
-      launch(apply<T>, unsigned(cdiv(images * pixels * vectors, kThreads)), kThreads, 0, ctx, fk::data<T>(a.x), parameter<T>(weights.weight),
+      launch(apply<T>, blocks_of(images * pixels * vectors), kThreads, 0, ctx, fk::data<T>(a.x), parameter<T>(weights.weight),
              parameter<T>(weights.bias), factors, fk::data<T>(a.out), images * pixels * vectors, pixels * vectors, int(vectors));
     });
   }
@@ -182,7 +185,7 @@ struct EmbeddingBag : Base<fk::embedding_bag> {
         using T = decltype(type);
         const T* const factors = a.per_sample_weights.or_null ? fk::data<T>(a.per_sample_weights.or_null->at[n]) : nullptr;
         const auto go = [&](auto* out) {
-          launch(sum_bags<T, std::remove_pointer_t<decltype(out)>>, unsigned(cdiv(bags * vectors, kThreads)), kThreads, 0, ctx, fk::data<T>(table), factors,
+          launch(sum_bags<T, std::remove_pointer_t<decltype(out)>>, blocks_of(bags * vectors), kThreads, 0, ctx, fk::data<T>(table), factors,
                  out + n * init.embedding_dim, its);
         };
         if (FK_DTYPE(a.out) == FK_F32) go(fk::data<float>(a.out));

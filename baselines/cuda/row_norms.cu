@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm, l2_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated: a row belongs to a few lanes of a warp or to a block, sixteen bytes
-// per thread, and stays in registers from the first pass to the last.
-#include "common.cuh"
+// layer_norm, l2_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated. Some lanes of a warp, or a
+// block, have a row, sixteen bytes per thread. The row stays in registers from the first pass to
+// the last.
 #include "fk/ops/l2_norm.h"
 #include "fk/ops/layer_norm.h"
 #include "fk/ops/q_kv_rms_norm.h"
 #include "fk/ops/qk_rms_norm.h"
 #define FK_RMS_NORM_GATED_EDITION 1
 #include "fk/ops/rms_norm_gated.h"
+#include "parts/op.cuh"
 
 namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kThreadsMax = 1024, kPerMax = 4;
-// What four vectors take of the registers leaves room for half as many threads.
+// Four vectors take so many registers that only half as many threads fit.
 constexpr int most_threads(int per) { return per == 1 ? kThreadsMax : kThreadsMax / 2; }
 constexpr int64_t kWidthMax = int64_t{most_threads(kPerMax)} * kPerMax * 8;
 
-// Which rows a block has and how many threads share one: up to 32 lanes, a power of two, or the whole block.
+// The rows of a block, and the threads which share a row: up to 32 lanes, a power of two, or the
+// whole block.
 struct Shares {
   int lanes, threads;
   unsigned blocks;
@@ -55,8 +57,8 @@ __global__ void __launch_bounds__(most_threads(kPer)) layer_norm(const T* x, con
   for (int p = 0; p < kPer; ++p) {
     const int i = p * lanes + me.lane;
     if (me.row >= rows || i >= vectors) continue;
-    const Pack<T> a = load8(x + base + i * 8);
-    Pack<T> r;
+    const Vec8<T> a = load8(x + base + i * 8);
+    Vec8<T> r;
     if (residual) r = load8(residual + base + i * 8);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
@@ -74,7 +76,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) layer_norm(const T* x, con
       squares += values[p][k] * values[p][k];
     }
   }
-  __syncthreads();  // the memory of the first sum is used again
+  __syncthreads();  // block_sum() uses its memory again
   const float scale = rsqrtf(row_sum(squares, lanes) / count + eps);
 #pragma unroll
   for (int p = 0; p < kPer; ++p) {
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) layer_norm(const T* x, con
     float w[8], b[8];
     weight.load(i * 8, 1, w);
     bias.load(i * 8, 0, b);
-    Pack<T> o;
+    Vec8<T> o;
 #pragma unroll
     for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(values[p][k] * scale * w[k] + b[k]);
     store8(out + base + i * 8, o);
@@ -95,7 +97,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) l2_norm(const T* x, T* out
   wait_for_inputs();
   const Place me(lanes);
   const int64_t base = me.row * vectors * 8;
-  Pack<T> values[kPer];
+  Vec8<T> values[kPer];
   float sum = 0;
 #pragma unroll
   for (int p = 0; p < kPer; ++p) {
@@ -116,7 +118,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) l2_norm(const T* x, T* out
   }
 }
 
-// Rows of heads of tokens that are normalised in place; strides in elements.
+// Rows of heads of tokens, normalised in place. Strides are in elements.
 template <class T> struct Side {
   T* x;
   Parameter<T> weight;
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) rms_in_place(Side<T> first
   const Side<T> s = blockIdx.y ? second : first;
   const Place me(lanes);
   T* const x = s.x + (s.heads == 1 ? me.row * s.token : me.row / s.heads * s.token + me.row % s.heads * s.head);
-  Pack<T> values[kPer];
+  Vec8<T> values[kPer];
   float sum = 0;
 #pragma unroll
   for (int p = 0; p < kPer; ++p) {
@@ -157,7 +159,8 @@ __global__ void __launch_bounds__(most_threads(kPer)) rms_in_place(Side<T> first
     store8(x + i * 8, values[p]);
   }
 }
-// Two sides in one launch; the second may be absent. What is wider says how many threads share a row.
+// Two sides in one launch. The second one may be absent. The wider one decides how many threads
+// share a row.
 template <class T> void normalize(const Side<T>& first, const Side<T>& second, float eps, const fk_ctx& ctx) {
   const int64_t rows = std::max(first.rows, second.rows);
   if (!rows) return;
@@ -184,10 +187,10 @@ __global__ void __launch_bounds__(most_threads(kPer)) rms_norm_gated(const T* x,
   for (int p = 0; p < kPer; ++p) {
     const int i = p * lanes + me.lane;
     if (me.row >= groups.rows || i >= groups.vectors) continue;
-    const Pack<T> a = load8(x + i * 8), g = load8(z + i * 8);
+    const Vec8<T> a = load8(x + i * 8), g = load8(z + i * 8);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      const float gate = to_float(g.at[k]) / (1.F + __expf(-to_float(g.at[k])));
+      const float gate = silu(to_float(g.at[k]));
       values[p][k] = to_float(a.at[k]) * (norm_first ? 1.F : gate);
       gates[p][k] = norm_first ? gate : 1.F;
       sum += values[p][k] * values[p][k];
@@ -200,7 +203,7 @@ __global__ void __launch_bounds__(most_threads(kPer)) rms_norm_gated(const T* x,
     if (me.row >= groups.rows || i >= groups.vectors) continue;
     float w[8];
     weight.load(channel + i * 8, 1, w);
-    Pack<T> o;
+    Vec8<T> o;
 #pragma unroll
     for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(values[p][k] * scale * w[k] * gates[p][k]);
     store8(out + (token * groups.count * groups.vectors + i) * 8 + channel, o);

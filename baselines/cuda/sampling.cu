@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_tokens: a cluster of blocks looks for the largest logit of a row, then its first block samples where that
-// is asked for. The order of tokens (larger logit first, then lower index) is that of
-// 64-bit keys, so every choice is "the first key at which a sum of units from the top reaches a target",
-// found digit by digit with histograms. Units are whole numbers (counts, or probabilities in fixed point),
-// so sums do not depend on the order of the atomic additions.
-#include "common.cuh"
+// sample_tokens: a cluster of blocks finds the largest logit of a row. Its first block then
+// samples, if the row's temperature is above 0. Tokens are ordered by 64-bit keys (larger logit
+// first, then lower index). So every choice is the first key at which the sum of units from the top
+// reaches a target. Histograms find it digit by digit. Units are whole numbers (counts, or
+// probabilities in fixed point), so sums do not depend on the order of atomic additions.
 #include "fk/ops/sample_tokens.h"
+#include "parts/cluster.cuh"
+#include "parts/op.cuh"
+#include "parts/sort_key.cuh"
 
 namespace {
 using namespace fkc;
 constexpr int kThreads = kManyThreads, kDigits = 256, kBlocks = 8;  // of a row
 constexpr double kUnit = 1099511627776.0;  // 2^40 for the most probable token
 using u64 = unsigned long long;
-
-__device__ u64 key_of(float value, uint32_t index) {
-  uint32_t bits = __float_as_uint(value);
-  if (!(bits << 1)) bits = 0;  // both zeros are one; a comparison of floats would flush denormals
-  return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
-}
 
 struct Row {
   const float* logits;
@@ -28,14 +24,14 @@ struct Row {
   }
 };
 
-// Sum of the units of all keys that are at least `least`; the same in every thread.
+// The sum of the units of all keys from `least` on, in every thread.
 __device__ u64 total_of(const Row& row, u64 least, u64* shared) {
   if (threadIdx.x == 0) *shared = 0;
   __syncthreads();
   u64 sum = 0;
   for (int i = threadIdx.x; i < row.width; i += kThreads)
-    if (key_of(row.logits[i], i) >= least) sum += row.units(row.logits[i]);
-  for (int k = 16; k > 0; k >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+    if (sort_key(row.logits[i], i) >= least) sum += row.units(row.logits[i]);
+  sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) atomicAdd(shared, sum);
   __syncthreads();
   const u64 all = *shared;
@@ -43,14 +39,15 @@ __device__ u64 total_of(const Row& row, u64 least, u64* shared) {
   return all;
 }
 
-// The largest key, not below `least`, at which the units from the top reach `target`; `least` when they never do.
+// The largest key, not below `least`, at which the units from the top reach `target`; `least` if
+// they never do.
 __device__ u64 reach(const Row& row, u64 target, u64 least, u64* bins, u64* found) {
   u64 prefix = 0;
   for (int shift = 56; shift >= 0; shift -= 8) {
     for (int d = threadIdx.x; d < kDigits; d += kThreads) bins[d] = 0;
     __syncthreads();
     for (int i = threadIdx.x; i < row.width; i += kThreads) {
-      const u64 key = key_of(row.logits[i], i);
+      const u64 key = sort_key(row.logits[i], i);
       if (key < least || (shift < 56 && key >> (shift + 8) != prefix)) continue;
       const u64 units = row.units(row.logits[i]);
       if (units) atomicAdd(bins + (key >> shift & 255), units);
@@ -89,23 +86,20 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
   u64 mine = 0;
 #pragma unroll 8
   for (int i = part * kThreads + threadIdx.x; i < width; i += kBlocks * kThreads) {
-    const u64 key = key_of(logits[i], i);
+    const u64 key = sort_key(logits[i], i);
     mine = key > mine ? key : mine;
   }
-  for (int k = 16; k > 0; k >>= 1) {
-    const u64 other = __shfl_xor_sync(0xffffffffu, mine, k);
-    mine = other > mine ? other : mine;
-  }
+  mine = warp_max(mine);
   if (threadIdx.x % 32 == 0) atomicMax(&best, mine);
   cluster_sync();
   if (part == 0 && threadIdx.x < kBlocks) {
-    atomicMax(&best, read_in_block_u64(in_block(shared_address(&best), threadIdx.x)));
+    atomicMax(&best, dsmem_load_u64(map_shared_rank(shared_address(&best), threadIdx.x)));
   }
   cluster_sync();  // shared memory must last while the first block reads it
   if (part) return;
   u64 token = best;
   if (temperature[b] > 0) {
-    Row row{logits, width, logits[0xffffffffu - uint32_t(best)], 0};
+    Row row{logits, width, logits[index_of_key(best)], 0};
     u64 least = 0;
     if (top_k[b] > 0 && top_k[b] < width) least = reach(row, u64(top_k[b]), 0, bins, found);
     row.inverse_temperature = 1.F / temperature[b];
@@ -116,10 +110,10 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
     }
     const u64 all = total_of(row, least, bins);
     token = reach(row, u64(double(uniform[b]) * double(all)) + 1, least, bins, found);
-    // Rounding may ask for more than there is: then the last of those that are left.
+    // Rounding may make the target larger than the sum.
     if (token == 0) token = best;
   }
-  if (threadIdx.x == 0) tokens[b] = 0xffffffffu - uint32_t(token);
+  if (threadIdx.x == 0) tokens[b] = index_of_key(token);
 }
 
 struct SampleTokens : Base<fk::sample_tokens> {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention, attention_varlen, tree_attention, mla_attention: a block per tile of queries, which takes keys in chunks;
-// scores, the running maximum and the sums are double. ms_deform_attn: one thread per element.
+// paged_attention, attention_varlen, tree_attention, mla_attention: a block for each tile of
+// queries, which takes keys in chunks. Scores, the running maximum and sums are double.
+// ms_deform_attn: one thread per element. biased_attention: a block for each query and head.
 #include "common.cuh"
 #include "fk/ops/attention_varlen.h"
+#include "fk/ops/biased_attention.h"
 #include "fk/ops/mla_attention.h"
 #include "fk/ops/ms_deform_attn.h"
-#define FK_PAGED_ATTENTION_EDITION 2
+#define FK_PAGED_ATTENTION_EDITION 3
 #include "fk/ops/paged_attention.h"
 #include "fk/ops/tree_attention.h"
 
@@ -20,7 +22,7 @@ struct Queries {
     return d < width ? load(q, q.at(t, head) + d) : load(q_pe, q_pe.at(t, head) + d - width);
   }
 };
-// Where key `position` of request b lies: paged through the table, or dense from a start.
+// The place of key `position` of request b: in pages of the table, or in rows from a start.
 struct Keys {
   Ref k, v;
   const int32_t *table, *starts;  // one of them
@@ -30,11 +32,11 @@ struct Keys {
     return r.at(table[b * columns + position / page], position % page, head);
   }
 };
-// The queries of all requests, and the contexts of paged ones.
+// The queries of all requests, and the contexts of requests with pages.
 struct Requests {
   const int32_t *starts, *lengths;
   int64_t count;
-  // Which request a query token belongs to: the last start that is not beyond it.
+  // The request of a query token: the last one which starts at the token or before.
   __device__ int64_t of(int64_t t) const {
     int64_t b = 0;
     while (b + 1 < count && starts[b + 1] <= t) ++b;
@@ -47,7 +49,14 @@ struct Rule {
   bool causal;
   const int32_t *tree_lengths, *tree_mask;  // null: no trees
   int64_t mask_columns;
-  // Of a context of `length` positions the last are a tree, of which the mask says what query t sees.
+  const float* slopes = nullptr;  // by head: a score grows by the slope times the distance to the key
+  __device__ double score(double product, int64_t head, int64_t distance) const {
+    double score = product * scale;
+    if (softcap > 0) score = softcap * tanh(score / softcap);
+    return slopes ? score + double(slopes[head]) * double(distance) : score;
+  }
+  // The last positions of a context of `length` positions are a tree. The mask has the visible
+  // nodes of query t.
   __device__ bool hides(int64_t b, int64_t t, int64_t length, int64_t position) const {
     if (!tree_mask) return false;
     const int64_t node = position - (length - tree_lengths[b]);
@@ -55,18 +64,103 @@ struct Rule {
   }
 };
 
-// How rows are shared out: a row is a query of one head. A tile has `tile_heads` of the heads that share their keys, of
-// `tile_tokens` tokens.
+// The division of rows: a row is a query of one head. A tile has `tile_heads` of the heads with the
+// same keys, for `tile_tokens` tokens.
 struct Split {
   int64_t tokens, heads, group, tile_tokens, tile_heads, width;
 };
 constexpr int kTileThreads = 256, kWarps = kTileThreads / 32;
-// Doubles from row to row in shared memory; the remainder spreads the rows of a fragment over banks.
+// Doubles from row to row in shared memory. The remainder spreads the rows of a fragment over
+// banks.
 __host__ __device__ inline int step_of(int64_t columns) { return int((columns + 11) / 16 * 16 + 4); }
 __host__ __device__ inline int up(int64_t n, int step) { return int((n + step - 1) / step * step); }
 
-// kRows rows in shared memory against kKeys keys at a time, on the double-precision tensor cores. Keys begin at multiples
-// of kKeys, so what a row gets does not depend on the rows beside it. A warp has kAcross fragments of the sums.
+// Loads kKeys rows from `start` on into `kv`, as double. Rows outside of [first, last] and columns
+// up to `padded` are zeros. True if all values of this thread are finite.
+template <int kKeys>
+__device__ bool load_rows(double* kv, int step, const Keys& keys, const Ref& cache, int64_t b, int64_t kv_head, int64_t start, int64_t first, int64_t last,
+                          int columns, int padded) {
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  return with_elements(cache, [&](const auto* elements) {
+    bool finite = true;
+    for (int i = warp; i < kKeys; i += kWarps) {
+      const bool seen = start + i >= first && start + i <= last;
+      const auto* key = elements + keys.at(cache, b, seen ? start + i : last, kv_head);
+#pragma unroll 4
+      for (int d = lane; d < padded; d += 32) {
+        const double read = as_double(key[min(d, columns - 1)]), v = seen && d < columns ? read : 0;
+        finite = finite && fabs(v) < INFINITY;
+        kv[i * step + d] = v;
+      }
+    }
+    return finite;
+  });
+}
+
+// Scores of 16 * kHigh rows and kKeys keys.
+template <int kHigh, int kKeys> __device__ void multiply_keys(double* scores, const double* q, int q_step, const double* kv, int step, int deep) {
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32), g = lane / 4, t4 = lane % 4;
+#pragma unroll 1
+  for (int f = warp; f < kHigh * (kKeys / 8); f += kWarps) {
+    const int high = f % kHigh * 16, across = f / kHigh * 8;
+    double c[4] = {};
+    for (int k = 0; k < deep; k += 4)
+      multiply(c, q[(high + g) * q_step + k + t4], q[(high + g + 8) * q_step + k + t4], kv[(across + g) * step + k + t4]);
+    for (int e = 0; e < 4; ++e) scores[(high + g + e / 2 * 8) * (kKeys + 4) + across + 2 * t4 + e % 2] = c[e];
+  }
+}
+
+// Online softmax: turns kCount products of a thread, kPart apart, into weights. kPart neighbouring
+// threads share a row. score(product, m): the score of key m, -INFINITY for a hidden one. Returns
+// the factor of the row's earlier sums.
+template <int kPart, int kCount, class Score> __device__ double online_softmax(double* scores, double& most, double& total, Score score) {
+  double weight[kCount], next = most;
+  for (int m = 0; m < kCount; ++m) {
+    weight[m] = score(scores[m * kPart], m * kPart);
+    next = fmax(next, weight[m]);
+  }
+  for (int k = kPart / 2; k > 0; k >>= 1) next = fmax(next, __shfl_xor_sync(0xffffffffu, next, k));
+  const double shrink = most == -INFINITY ? 0 : exp(most - next);
+  double all = 0;
+  for (int m = 0; m < kCount; ++m) {
+    const double w = weight[m] == -INFINITY ? 0 : exp(weight[m] - next);
+    scores[m * kPart] = w;
+    all += w;
+  }
+  for (int k = kPart / 2; k > 0; k >>= 1) all += __shfl_xor_sync(0xffffffffu, all, k);
+  total = total * shrink + all;
+  most = next;
+  return shrink;
+}
+
+// Adds values times weights to the sums, which shrink first. odd: some value is not finite.
+template <int kHigh, int kKeys, int kAcross>
+__device__ void add_values(double (&sum)[kAcross][4], const double* scores, const double* shrinks, const double* kv, int step, int wide, const int& odd) {
+  constexpr int kScores = kKeys + 4;
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32), g = lane / 4, t4 = lane % 4;
+#pragma unroll
+  for (int i = 0; i < kAcross; ++i) {
+    const int f = warp + i * kWarps, high = f % kHigh * 16, across = f / kHigh * 8;
+    if (across >= wide) break;
+    for (int e = 0; e < 4; ++e) sum[i][e] *= shrinks[high + g + e / 2 * 8];
+    if (!odd) {
+      for (int k = 0; k < kKeys; k += 4)
+        multiply(sum[i], scores[(high + g) * kScores + k + t4], scores[(high + g + 8) * kScores + k + t4], kv[(k + t4) * step + across + g]);
+      continue;
+    }
+    // An invisible value must not reach the row: 0 times infinity is NaN.
+#pragma unroll 1
+    for (int k = 0; k < kKeys; ++k)
+      for (int e = 0; e < 4; ++e) {
+        const double w = scores[(high + g + e / 2 * 8) * kScores + k];
+        if (w != 0) sum[i][e] += w * kv[k * step + across + 2 * t4 + e % 2];
+      }
+  }
+}
+
+// kRows rows in shared memory times kKeys keys at a time, on the double-precision tensor cores.
+// Keys begin at multiples of kKeys, so a row's result does not depend on its neighbours. A warp has
+// kAcross fragments of the sums.
 template <int kRows, int kKeys, int kAcross>
 __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queries, Keys keys, Ref sinks, Ref out, Requests requests, Rule rule, Split split) {
   constexpr int kPart = kTileThreads / kRows, kScores = kKeys + 4, kHigh = kRows / 16;  // kPart: threads of a row
@@ -79,7 +173,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32), g = lane / 4, t4 = lane % 4;
   const int64_t tiles = (split.tokens + split.tile_tokens - 1) / split.tile_tokens, heads = blockIdx.x / tiles;
   const int64_t chunks = (split.group + split.tile_heads - 1) / split.tile_heads, kv_head = heads / chunks;
-  const int64_t first_token = (tiles - 1 - blockIdx.x % tiles) * split.tile_tokens;  // those that see most begin
+  const int64_t first_token = (tiles - 1 - blockIdx.x % tiles) * split.tile_tokens;  // tokens with the most keys come first
   const auto token_of = [&](int row) { return first_token + row / split.tile_heads; };
   const auto head_of = [&](int row) {
     const int64_t inside = heads % chunks * split.tile_heads + row % split.tile_heads;
@@ -108,79 +202,25 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
     double most = here(row) ? load_or(sinks, head_of(row), -INFINITY) : -INFINITY, total = here(row) && sinks.data ? 1 : 0;
     double sum[kAcross][4] = {};
     for (int64_t start = first / kKeys * kKeys; start <= last; start += kKeys) {
-      const auto fetch = [&](const Ref& cache, int columns, int padded) {
-        return with_elements(cache, [&](const auto* elements) {
-          bool finite = true;
-          for (int i = warp; i < kKeys; i += kWarps) {
-            const bool seen = start + i >= first && start + i <= last;
-            const auto* key = elements + keys.at(cache, b, seen ? start + i : last, kv_head);
-#pragma unroll 4
-            for (int d = lane; d < padded; d += 32) {
-              const double read = as_double(key[min(d, columns - 1)]), v = seen && d < columns ? read : 0;
-              finite = finite && fabs(v) < INFINITY;
-              kv[i * step + d] = v;
-            }
-          }
-          return finite;
-        });
+      const auto load = [&](const Ref& cache, int columns, int padded) {
+        return load_rows<kKeys>(kv, step, keys, cache, b, kv_head, start, first, last, columns, padded);
       };
       __syncthreads();
-      fetch(keys.k, depth, deep);
+      load(keys.k, depth, deep);
       if (threadIdx.x == 0) odd = 0;
       __syncthreads();
-#pragma unroll 1
-      for (int f = warp; f < kHigh * (kKeys / 8); f += kWarps) {
-        const int high = f % kHigh * 16, across = f / kHigh * 8;
-        double c[4] = {};
-        for (int k = 0; k < deep; k += 4)
-          multiply(c, q[(high + g) * q_step + k + t4], q[(high + g + 8) * q_step + k + t4], kv[(across + g) * step + k + t4]);
-        for (int e = 0; e < 4; ++e) scores[(high + g + e / 2 * 8) * kScores + across + 2 * t4 + e % 2] = c[e];
-      }
+      multiply_keys<kHigh, kKeys>(scores, q, q_step, kv, step, deep);
       __syncthreads();
-      if (!fetch(keys.v, width, wide)) atomicMax(&odd, 1);
-      double weight[kKeys / kPart], next = most;
+      if (!load(keys.v, width, wide)) atomicMax(&odd, 1);
       const int64_t t = token_of(row);
-      for (int m = 0; m < kKeys / kPart; ++m) {
-        const int64_t position = start + part + m * kPart;
-        double& score = weight[m];
-        score = -INFINITY;
-        if (here(row) && position >= first_seen(t) && position <= last_seen(t) && !rule.hides(b, t, length, position)) {
-          score = scores[row * kScores + part + m * kPart] * rule.scale;
-          if (rule.softcap > 0) score = rule.softcap * tanh(score / rule.softcap);
-        }
-        next = fmax(next, score);
-      }
-      for (int k = kPart / 2; k > 0; k >>= 1) next = fmax(next, __shfl_xor_sync(0xffffffffu, next, k));
-      const double shrink = most == -INFINITY ? 0 : exp(most - next);
-      double all = 0;
-      for (int m = 0; m < kKeys / kPart; ++m) {
-        const double w = weight[m] == -INFINITY ? 0 : exp(weight[m] - next);
-        scores[row * kScores + part + m * kPart] = w;
-        all += w;
-      }
-      for (int k = kPart / 2; k > 0; k >>= 1) all += __shfl_xor_sync(0xffffffffu, all, k);
-      total = total * shrink + all;
-      most = next;
+      const double shrink = online_softmax<kPart, kKeys / kPart>(scores + row * kScores + part, most, total, [&](double product, int m) {
+        const int64_t position = start + part + m;
+        const bool sees = here(row) && position >= first_seen(t) && position <= last_seen(t) && !rule.hides(b, t, length, position);
+        return sees ? rule.score(product, head_of(row), position - position_of(t)) : -INFINITY;
+      });
       if (part == 0) shrinks[row] = shrink;
       __syncthreads();
-#pragma unroll
-      for (int i = 0; i < kAcross; ++i) {
-        const int f = warp + i * kWarps, high = f % kHigh * 16, across = f / kHigh * 8;
-        if (across >= wide) break;
-        for (int e = 0; e < 4; ++e) sum[i][e] *= shrinks[high + g + e / 2 * 8];
-        if (!odd) {
-          for (int k = 0; k < kKeys; k += 4)
-            multiply(sum[i], scores[(high + g) * kScores + k + t4], scores[(high + g + 8) * kScores + k + t4], kv[(k + t4) * step + across + g]);
-          continue;
-        }
-        // What a row does not see must not reach it: no weight times infinity is a number.
-#pragma unroll 1
-        for (int k = 0; k < kKeys; ++k)
-          for (int e = 0; e < 4; ++e) {
-            const double w = scores[(high + g + e / 2 * 8) * kScores + k];
-            if (w != 0) sum[i][e] += w * kv[k * step + across + 2 * t4 + e % 2];
-          }
-      }
+      add_values<kHigh, kKeys>(sum, scores, shrinks, kv, step, wide, odd);
     }
     if (part == 0) totals[row] = total;
     __syncthreads();
@@ -190,7 +230,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
       for (int e = 0; e < 4; ++e) {
         const int r = high + g + e / 2 * 8, column = across + 2 * t4 + e % 2;
         if (column >= width || !here(r)) continue;
-        // A query that sees nothing gives 0.
+        // A query without a visible key gives 0.
         store(out, out.at(token_of(r), head_of(r)) + column, totals[r] == 0 ? 0 : sum[i][e] / totals[r]);
       }
     }
@@ -213,14 +253,15 @@ template <int kRows, int kKeys, int kAcross>
 void attend_tiles(const Queries& queries, const Keys& keys, const Ref& sinks, const Ref& out, const Requests& requests, const Rule& rule,
                   Split split, const fk_ctx& ctx) {
   split.tile_heads = std::min<int64_t>(split.group, kRows);
-  // Requests of one token each have a tile each.
+  // A request with one token has a tile of its own.
   split.tile_tokens = std::clamp<int64_t>(split.tokens / std::max<int64_t>(requests.count, 1), 1, kRows / split.tile_heads);
   const size_t shared = size_t(shared_bytes<kRows, kKeys>(queries.width + queries.width_pe, split.width));
   const auto kernel = attend<kRows, kKeys, kAcross>;
   if (const auto status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kSharedMost)); status != cudaSuccess)
     throw std::runtime_error(std::string("shared memory: ") + cudaGetErrorString(status));
   const auto chunks = (split.group + split.tile_heads - 1) / split.tile_heads;
-  // All tiles are in x, where a grid has 2^31 - 1 blocks; in y it has 65,535, and there may be more heads.
+  // All tiles are in x, in which a grid has 2^31 - 1 blocks. In y it has 65,535, and there may be
+  // more heads.
   const auto tiles = blocks(split.tokens, int(split.tile_tokens)) * (split.heads / split.group * chunks);
   launch(ctx, kernel, unsigned(tiles), kTileThreads, shared, queries, keys, sinks, out, requests, rule, split);
 }
@@ -246,7 +287,8 @@ struct PagedAttention : Plain<fk::paged_attention> {
     const Keys keys{ref(a.k_cache), ref(a.v_cache), fk::data<int32_t>(a.block_tables), nullptr, a.block_tables->shape[1], init.page_size};
     const Requests requests{fk::data<int32_t>(a.cu_seqlens), fk::data<int32_t>(a.seq_lens), a.seq_lens->shape[0]};
     attend_all(Queries{ref(a.q), Ref{}, init.head_dim, 0}, keys, ref(weights.sinks), ref(a.out), requests,
-               Rule{init.scale, init.softcap, init.window, init.causal != 0, nullptr, nullptr, 0}, a.q->shape[0], init.num_heads,
+               Rule{init.scale, init.softcap, init.window, init.causal != 0, nullptr, nullptr, 0, fk::data<float>(weights.alibi_slopes)},
+               a.q->shape[0], init.num_heads,
                init.num_heads / init.num_kv_heads, init.head_dim, ctx);
   }
 };
@@ -278,7 +320,7 @@ struct TreeAttention : Plain<fk::tree_attention> {
                a.q->shape[0], init.num_heads, init.num_heads / init.num_kv_heads, init.head_dim, ctx);
   }
 };
-// All heads share one key, whose first channels are the value.
+// All heads share one key. Its first channels are the value.
 struct MlaAttention : Plain<fk::mla_attention> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
@@ -298,7 +340,7 @@ struct MlaAttention : Plain<fk::mla_attention> {
 // The pixels of a level, and a place between four of them.
 struct Level {
   int64_t high, wide, start;
-  // Calls add(pixel, share) for those of the four that are inside.
+  // Calls add(pixel, share) for those of the four pixels which are inside.
   template <class Add>
   __device__ void around(double x, double y, Add add) const {
     for (int i = 0; i < 4; ++i) {
@@ -330,6 +372,44 @@ struct DeformableAttention : Plain<fk::ms_deform_attn> {
     });
   }
 };
+// One block per query and head; the scores lie in scratch, as large as all of them.
+struct BiasedAttention : Plain<fk::biased_attention> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
+    if (init.num_heads % init.num_kv_heads) throw fk::unsupported{"num_heads is not a multiple of num_kv_heads"};
+    need.scratch = max.q->shape[0] * max.q->shape[1] * init.num_heads * max.k->shape[1] * 8;
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref q = ref(a.q), k = ref(a.k), v = ref(a.v), bias = ref(a.bias), mask = ref(a.mask), factors = ref(a.head_scale), out = ref(a.out);
+    const int64_t queries = a.q->shape[1], keys = a.k->shape[1], heads = init.num_heads, group = heads / init.num_kv_heads, width = init.head_dim;
+    const int64_t biases = a.bias.or_null ? a.bias.or_null->shape[0] : 1, masks = a.mask.or_null ? a.mask.or_null->shape[0] : 1;
+    const int64_t mask_rows = a.mask.or_null ? a.mask.or_null->shape[1] : 1;
+    const double scale = init.scale;
+    auto* all = static_cast<double*>(ctx.scratch);
+    for_rows(a.q->shape[0] * queries * heads, ctx, [=] __device__(int64_t row) {
+      const int64_t h = row % heads, m = row / heads % queries, b = row / heads / queries, g = h / group;
+      double* scores = all + row * keys;
+      const double factor = scale * load_or(factors, h, 1);
+      double top = -INFINITY, sum = 0;
+      for (int64_t j = threadIdx.x; j < keys; j += blockDim.x) {
+        double dot = 0;
+        for (int64_t d = 0; d < width; ++d) dot += load(q, q.at(b, m, h) + d) * load(k, k.at(b, j, g) + d);
+        scores[j] = dot * factor + (bias.data ? load(bias, bias.at(b % biases, h, m) + j) : 0) +
+                    (mask.data ? load(mask, mask.at(b % masks, m % mask_rows) + j) : 0);
+        top = fmax(top, scores[j]);
+      }
+      top = block_max(top);
+      for (int64_t j = threadIdx.x; j < keys; j += blockDim.x) sum += scores[j] = top == -INFINITY ? 0 : exp(scores[j] - top);
+      sum = block_sum(sum);
+      for (int64_t d = threadIdx.x; d < width; d += blockDim.x) {
+        double value = 0;
+        for (int64_t j = 0; j < keys; ++j) value += scores[j] * load(v, v.at(b, j, g) + d);
+        store(out, out.at(b, m, h) + d, sum > 0 ? value / sum : 0);
+      }
+    });
+  }
+};
+FK_OP(biased_attention, BiasedAttention);
 FK_OP(paged_attention, PagedAttention);
 FK_OP(attention_varlen, AttentionVarlen);
 FK_OP(tree_attention, TreeAttention);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache_append, kv_cache_move, mla_cache_append: one thread per element that is written.
+// kv_cache_append, kv_cache_move, mla_cache_append: one thread per written element.
 #include "common.cuh"
 #include "fk/ops/kv_cache_append.h"
 #include "fk/ops/kv_cache_move.h"
@@ -24,7 +24,7 @@ struct KvCacheAppend : Plain<fk::kv_cache_append> {
     });
   }
 };
-// All that moves is read before anything is written: a slot may be both a source and a target.
+// All elements are read before any is written, as a slot may be both source and target.
 struct KvCacheMove : Plain<fk::kv_cache_move> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every op of this provider shares: elements of any float type through views with strides, reductions and
-// running sums of a block in a fixed order, launches, and the part of an op's class that is always the same.
-// Nothing here is fast; all of it is obvious and sums in double.
+// Shared by all ops of this provider: elements of any float type in views with strides, reductions
+// of a block in a fixed order, launches, and the base class of ops. The code is plain rather than
+// fast, and sums are double.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -54,7 +54,8 @@ __device__ inline double as_double(double v) { return v; }
 __device__ inline double as_double(__nv_bfloat16 v) { return static_cast<double>(__bfloat162float(v)); }
 __device__ inline double as_double(__half v) { return static_cast<double>(__half2float(v)); }
 __device__ inline double as_double(uint8_t v) { return f8e4m3(v); }
-// Calls body(elements), a pointer to their type. Where many are read the type is asked for once, outside of the loop.
+// Calls body(elements), a pointer to their type. For many reads, the type is asked for once,
+// outside of the loop.
 template <class Body>
 __device__ inline auto with_elements(const Ref& r, Body body) {
   switch (r.dtype) {
@@ -68,7 +69,7 @@ __device__ inline auto with_elements(const Ref& r, Body body) {
 __device__ inline double load(const Ref& r, int64_t at) {
   return with_elements(r, [=](const auto* elements) { return as_double(elements[at]); });
 }
-// Of a weight that may be absent.
+// An element of a weight which may be absent.
 __device__ inline double load_or(const Ref& r, int64_t at, double otherwise) { return r.data ? load(r, at) : otherwise; }
 // Rounds once, from double to the type itself.
 __device__ inline void put(float* to, double v) { *to = static_cast<float>(v); }
@@ -80,7 +81,8 @@ __device__ inline void store(const Ref& r, int64_t at, double v) {
   with_elements(r, [=](auto* elements) { put(elements + at, v); });
 }
 
-// merge over the values of a block's threads (whole warps, up to 1024), the same value in every thread.
+// merge() over the values of a block's threads (whole warps, up to 1024), with the same result in
+// every thread.
 template <class T, class Merge>
 __device__ inline T block_reduce(T v, Merge merge) {
   __shared__ T warp[32];
@@ -120,8 +122,8 @@ __device__ inline int64_t block_scan(int64_t v, int64_t& total) {
   total = before[warps];
   return before[warp] + upto - v;
 }
-// Calls put(i, sum of count(j) over all j < i) for every i < n and returns the whole sum, by one block: every thread
-// takes a piece. put(i) may change what count(i) reads.
+// Calls put(i, sum of count(j) over all j < i) for every i < n, and returns the whole sum. One
+// block does it, and every thread takes a piece. put(i) may change the inputs of count(i).
 template <class Count, class Put>
 __device__ inline int64_t running_sum(int64_t n, Count count, Put put) {
   const int64_t piece = (n + blockDim.x - 1) / blockDim.x;
@@ -156,7 +158,7 @@ __global__ void each(int64_t n, Body body) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) body(i);
 }
-// Calls body(i) for i < n, by a thread each.
+// Calls body(i) for i < n, each by one thread.
 template <class Body>
 void for_each(int64_t n, const fk_ctx& ctx, Body body) {
   if (n) launch(ctx, each<Body>, unsigned(std::min<int64_t>(blocks(n, kThreads), kMaxBlocks)), kThreads, 0, n, body);
@@ -169,7 +171,7 @@ __global__ void __launch_bounds__(kManyThreads) each_row(int64_t n, Body body) {
     __syncthreads();  // before shared memory is used again
   }
 }
-// Calls body(row) for row < n, by all threads of a block each.
+// Calls body(row) for row < n, each by all threads of a block.
 template <class Body>
 void for_rows(int64_t n, int threads, size_t shared, const fk_ctx& ctx, Body body) {
   if (n) launch(ctx, each_row<Body>, unsigned(std::min(n, kMaxBlocks)), threads, shared, n, body);
@@ -179,7 +181,7 @@ void for_rows(int64_t n, const fk_ctx& ctx, Body body) {
   for_rows(n, kThreads, 0, ctx, body);
 }
 
-// Bytes of dynamic shared memory that a block has without asking for more, less what reductions use.
+// Bytes of dynamic shared memory of any block, without the memory of reductions.
 inline constexpr int64_t kSharedLimit = 38 << 10;
 
 __device__ inline double silu(double x) { return x / (1 + exp(-x)); }
@@ -193,7 +195,7 @@ __device__ inline double pixel_activation(int64_t kind, double x) {
   }
 }
 
-// Everything but forward(): keeps init and weights, asks for nothing, takes every case.
+// All of an op but forward(): keeps init and weights, needs no memory, takes every case.
 template <class Op>
 struct Plain {
   using op = Op;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d, causal_conv1d, causal_conv1d_update: one thread per element of the output, which sums over its window in
-// order. The states of requests move on when all outputs are there.
+// conv2d, causal_conv1d, causal_conv1d_update: one thread per element of the output, which sums
+// over its window in order. States of requests are updated after all outputs.
 #include "common.cuh"
 #include "fk/ops/causal_conv1d.h"
 #include "fk/ops/causal_conv1d_update.h"
@@ -36,7 +36,8 @@ struct Conv2d : Plain<fk::conv2d> {
   }
 };
 
-// Tokens of requests: `starts` says where each begins, or each has one; has_state may be null, then all have.
+// Tokens of requests. `starts`: the first token of each, or null if each has one token. has_state:
+// null if all have a state.
 struct Tokens {
   Ref x, state;
   const int32_t *starts, *slots, *has_state;
@@ -48,7 +49,8 @@ struct Tokens {
     while (b + 1 < requests && starts[b + 1] <= t) ++b;
     return b;
   }
-  // The input of channel c at token t of request b, which may be one of the taps-1 before its first.
+  // The input of channel c at token t of request b. It may be one of the taps - 1 inputs before the
+  // first token.
   __device__ double at(int64_t b, int64_t t, int64_t c) const {
     const int64_t i = t - begin(b);
     if (i >= 0) return load(x, x.at(t) + c);
@@ -68,7 +70,7 @@ void convolve(const Tokens& tokens, const Ref& weight, const Ref& bias, bool sil
   for_each(tokens.requests * channels, ctx, [=] __device__(int64_t i) {
     const int64_t b = i / channels, c = i % channels, end = tokens.begin(b + 1);
     if (end == tokens.begin(b)) return;
-    // In this order a row is read before it is written: it moves by at least one.
+    // In this order each row is read before it is written, as it moves by at least one.
     for (int64_t u = 0; u + 1 < taps; ++u)
       store(tokens.state, tokens.state.at(tokens.slots[b], u) + c, tokens.at(b, end - (taps - 1) + u, c));
   });

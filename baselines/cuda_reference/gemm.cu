@@ -59,14 +59,15 @@ struct MoeGroupedGemmMxfp4 : Plain<fk::moe_grouped_gemm_mxfp4> {
   }
 };
 
-// v with four significant bits, and no bit below 2^-9; the sum with a number this large has no room for others.
+// v with four significant bits, and no bit below 2^-9. A sum with so large a number has no room for
+// lower bits.
 __device__ double rounded_to_f8e4m3(double v) {
   const int exponent = int(uint64_t(__double_as_longlong(v)) >> 52 & 2047) - 1023;
   if (exponent > 127) return v;
   const double large = ldexp(1.5, (exponent - 3 > -9 ? exponent - 3 : -9) + 52);
   return copysign((v + large) - large, v);
 }
-// x [rows, columns] as the contract's quantize_input says, in floats, which hold it exactly.
+// x [rows, columns] rounded by the contract's quantize_input, as floats, which hold it exactly.
 Ref quantized(const fk_in* view, int64_t columns, int64_t width, const fk_ctx& ctx) {
   const Ref x = ref(view);
   Ref out{};

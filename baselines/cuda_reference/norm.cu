@@ -58,7 +58,8 @@ struct LayerNorm : Plain<fk::layer_norm> {
   }
 };
 
-// Rows of the view's last axis, in place; `heads` of them a token, or one if the view has no heads.
+// Rows of the view's last axis, in place. A token has `heads` rows, or one if the view has no
+// heads.
 void normalize(const fk_inout* view, int64_t heads, const fk_in* weight_or_null, double eps, const fk_ctx& ctx) {
   const Ref x = ref(view), weight = ref(weight_or_null);
   const int64_t width = view->shape[view->ndim - 1];
@@ -123,7 +124,7 @@ struct L2Norm : Plain<fk::l2_norm> {
   }
 };
 
-// Norms of channels over their image, then their mean, then every element.
+// Norms of channels over their image, then the mean of the norms, then every element.
 struct GlobalResponseNorm : Plain<fk::global_response_norm> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of rows with matrices on the double-precision tensor cores: tiles are converted to double in shared
-// memory, 128 threads multiply them, sums stay in double. One kernel serves every op of the family: rows are read and
-// written through maps, weights through a type that knows their format. An output's sum runs over k in the same
-// order in every tile, so it does not depend on how many rows there are.
+// The product of rows with matrices on the double-precision tensor cores. Tiles are converted to
+// double in shared memory, 128 threads multiply them, and sums stay double. One kernel serves every
+// op of the family: maps give the rows to read and write, and a type for the format reads weights.
+// An output's sum runs over k in the same order in every tile, so it does not depend on the number
+// of rows.
 #pragma once
 #include "common.cuh"
 
@@ -10,7 +11,7 @@ namespace fkr {
 
 inline constexpr int kProductThreads = 128;
 
-// Where the rows of a product with matrix z come from and go to: row r is at source(z, r) of x and target(z, r) of out.
+// The rows of a product with matrix z: row r is at source(z, r) of x and target(z, r) of out.
 struct Rows {
   const int32_t *ids, *offsets;  // grouped: row_ids and expert_offsets; otherwise null
   int64_t top_k, count;          // plain: number of rows
@@ -21,7 +22,8 @@ struct Rows {
   __device__ int64_t target(int64_t z, int64_t r) const { return (ids ? ids[r] : r) * out_row + z * out_matrix; }
 };
 
-// Weight formats, of n rows and k columns: calls body with what reads element (row, column) of matrix z.
+// Formats of weights with n rows and k columns. Each calls body with a reader of element (row,
+// column) of matrix z.
 struct Dense {
   Ref weight;
   int64_t n, k;
@@ -43,7 +45,7 @@ struct Fp8Blocks {
     body([this, z](int64_t row, int64_t column) { return at(z, row, column); });
   }
 };
-// Two e2m1 values a byte, the even column low; a power of two for 32 of them, of which 255 is NaN.
+// Two e2m1 values a byte, the even column low, and a power of two for 32 of them. Power 255 is NaN.
 struct Mxfp4 {
   const uint8_t *values, *powers;
   int64_t n, k;
@@ -60,8 +62,9 @@ struct Mxfp4 {
   }
 };
 
-// A block's tile has kWarpRows x (4 / kWarpRows) warps of kFragments 16 x 8 fragments over and kAcross beside
-// each other, and takes kDepth of k at a time. blockIdx: x column tile of a matrix, y row tile.
+// A block's tile has kWarpRows x (4 / kWarpRows) warps. A warp has kFragments fragments of 16 x 8
+// in each column and kAcross in each row, and takes kDepth of k at a time. blockIdx.x: column tile
+// of a matrix; y: row tile.
 template <int kWarpRows, int kFragments, int kAcross, int kDepth, class Weight>
 __global__ void __launch_bounds__(kProductThreads, 3) product(Ref x, Weight weight, Ref bias, Ref out, Rows rows) {
   constexpr int kRows = kWarpRows * kFragments * 16, kColumns = 4 / kWarpRows * kAcross * 8, kStride = kDepth + 4;  // the padding spreads rows over banks
@@ -78,7 +81,8 @@ __global__ void __launch_bounds__(kProductThreads, 3) product(Ref x, Weight weig
     __syncthreads();
 #pragma unroll 1
     for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-      // Whatever is outside is read from where something is, and thrown away: loads behind no branch are on their way together.
+      // Places outside are read from a place inside, and dropped. Loads without a branch are in
+      // flight together.
       with_elements(x, [&](const auto* elements) {
         constexpr int kLoads = kRows / kWarps * kLanes;
         std::decay_t<decltype(*elements)> read[kLoads];
@@ -139,13 +143,13 @@ __global__ void __launch_bounds__(kProductThreads, 3) product(Ref x, Weight weig
   }
 }
 
-// `tiles_max` bounds the row tiles that run beside each other; `expected` is how many rows a matrix may have.
+// `tiles_max`: the most row tiles in the grid. `expected`: the rows which a matrix may have.
 template <class Weight>
 void multiply_rows(Ref x, const Weight& weight, Ref bias, Ref out, const Rows& rows, int64_t expected, int64_t matrices, int64_t tiles_max,
                    const fk_ctx& ctx) {
   if (!rows.count) return;
   const auto grid = [&](int columns, int tile) {
-    // Matrices are in x, where a grid has 2^31 - 1 blocks; in y and z it has 65,535.
+    // Matrices are in x, in which a grid has 2^31 - 1 blocks. In y and z it has 65,535.
     return dim3(unsigned(blocks(weight.n, columns) * matrices), unsigned(std::min<int64_t>(blocks(rows.count, tile), tiles_max)));
   };
   if (expected <= 16)

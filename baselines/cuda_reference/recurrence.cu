@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ssd_chunk_scan, selective_scan and the forms of both with one token: one warp per row of a head's state, token by
-// token. The state stays in double, and is rounded once, when a request's tokens are done. A channel of selective_scan
-// is a head of one row, with a decay for each element of the state.
+// ssd_chunk_scan, selective_scan and the one-token forms of both: one warp per row of a head's
+// state, token by token. The state stays double, and is rounded once, after a request's tokens. A
+// channel of selective_scan is a head of one row. Each element of its state has a decay.
 #include "common.cuh"
 #include "fk/ops/selective_scan.h"
 #include "fk/ops/selective_scan_update.h"
@@ -17,7 +17,7 @@ struct Scan {
   Ref x, dt, b, c, z, state, out, d, dt_bias;
   const float* a;
   const int32_t *starts, *slots, *has_state;
-  int64_t heads, width, group, state_size;  // group: heads that share b and c
+  int64_t heads, width, group, state_size;  // group: heads with the same b and c
   bool softplus, channels;  // channels: views have no axis of heads' rows, and none of groups
   double dt_min, dt_max;
 
@@ -27,7 +27,7 @@ struct Scan {
     if (v < dt_min) v = dt_min;
     return dt_max > 0 && v > dt_max ? dt_max : v;
   }
-  // Row `i` of head h of request r, by a warp; `row` has room for it.
+  // Row `i` of head h of request r, by a warp. `row` has room for it.
   __device__ void run(int64_t r, int64_t h, int64_t i, double* row) const {
     const int64_t first = starts ? starts[r] : r, last = starts ? starts[r + 1] : r + 1;
     if (first == last) return;

@@ -66,7 +66,7 @@ struct TopkLogprobs : Plain<fk::topk_logprobs> {
     for_rows(a.logits->shape[0], kManyThreads, 0, ctx, [=] __device__(int64_t b) {
       const Softmax all = softmax_of(logits, b * width, width);
       uint64_t* const keys = scratch + b * many;
-      // No key of a row is as small as 0.
+      // Every key of a row is larger than 0.
       for (int64_t i = threadIdx.x; i < many; i += blockDim.x) keys[i] = i < width ? key_of(load(logits, b * width + i), i) : 0;
       __syncthreads();
       sort_keys(keys, many);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selections from a row of values need a total order: larger value first, then lower index. It is the order of
-// 64-bit keys (the value's bits made monotone, then the complement of the index), so "the first element at which the
-// mass reaches a target" is a bisection over keys: no sort, no tie goes wrong.
+// Selections from a row of values need a total order: larger value first, then lower index. 64-bit
+// keys have this order: the value's bits made monotone, then the complement of the index. So "the
+// first element at which the mass reaches a target" is a bisection over keys, without a sort, and
+// ties are exact.
 #pragma once
 #include "common.cuh"
 
@@ -20,7 +21,7 @@ struct Row {
   int64_t base, width;
   double most, temperature;
   bool counting;
-  // Sum of the weights of all elements whose key is at least `key`; the same in every thread.
+  // The sum of the weights of all elements with keys from `key` on, in every thread.
   __device__ double mass(uint64_t key) const {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
@@ -29,7 +30,8 @@ struct Row {
     }
     return block_sum(sum);
   }
-  // The largest key at which the mass reaches (or, strictly, exceeds) the target; `last` if none before it does.
+  // The largest key at which the mass reaches (or, strictly, exceeds) the target; `last` if no
+  // earlier key does.
   __device__ uint64_t first(double target, bool strictly, uint64_t last) const {
     uint64_t low = last, high = ~uint64_t{0};  // the answer is in [low, high]
     while (low < high) {
@@ -51,7 +53,7 @@ __device__ inline uint64_t last_key(const Ref& x, int64_t base, int64_t width) {
   }
   return block_reduce(mine, [](uint64_t a, uint64_t b) { return a < b ? a : b; });
 }
-// The largest key of a row that is smaller than `before`.
+// The largest key of a row below `before`.
 __device__ inline uint64_t next_key(const Ref& x, int64_t base, int64_t width, uint64_t before) {
   uint64_t mine = 0;
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sparse_conv_neighbor_map with a bit for every cell of the output's grid: the rank of an output is the number of bits
-// before its own, so nothing is sorted. Bits are only ever set, so their order does not matter.
+// sparse_conv_neighbor_map with a bit for every cell of the output's grid. An output's rank is the
+// number of bits before its own, so nothing is sorted. Bits are only set, so their order does not
+// matter.
 #include "common.cuh"
 #include "fk/ops/sparse_conv_neighbor_map.h"
 
@@ -24,7 +25,7 @@ struct Grid {
   }
   int64_t words() const { return (batch * size[0] * size[1] * size[2] + 31) / 32; }
   __host__ __device__ int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  // The output cell that an input meets at offset k of the kernel; -1 if there is none.
+  // The output cell of an input at offset k of the kernel; -1: no cell.
   __device__ int64_t reached(const int32_t* coord, int64_t k) const {
     int64_t cell = coord[0], below = taps();
     for (int i = 0; i < 3; ++i) {
@@ -37,7 +38,7 @@ struct Grid {
   }
 };
 
-// Which cells are outputs, and how many are before each word of bits.
+// The cells which are outputs, and the number of outputs before each word of bits.
 struct Outputs {
   uint32_t *bits, *before;
   __device__ bool holds(int64_t cell) const { return cell >= 0 && bits[cell / 32] >> (cell % 32) & 1; }
@@ -94,9 +95,9 @@ struct NeighborMap : Plain<fk::sparse_conv_neighbor_map> {
                                       [&](int64_t w, int64_t sum) { outputs.before[w] = uint32_t(sum); });
       if (threadIdx.x == 0) *count = int32_t(all);
     });
-    // What has no room in the end is not written at all, as nobody may read it.
+    // If outputs exceed the capacity, none is written, as no caller may read them.
     if (grid.submanifold) {
-      // Every input is an output and keeps its row; `inputs` says which, by rank.
+      // Every input is an output and keeps its row. `inputs`: the row of each rank.
       auto* inputs = reinterpret_cast<int32_t*>(outputs.before + words);
       for_each(rows, ctx, [=] __device__(int64_t row) { inputs[outputs.rank(grid.reached(coords + 4 * row, grid.taps() / 2))] = int32_t(row); });
       for_each(rows <= capacity ? 4 * rows : 0, ctx, [=] __device__(int64_t i) { out[i] = coords[i]; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gaussian_tile_intersection: the Gaussians of an image are put in the order of their depths once, bit by bit and by
-// one block; then every tile takes those that touch it in that order.
+// gaussian_tile_intersection: one block sorts the Gaussians of an image by depth once, bit by bit.
+// Every tile then takes the Gaussians which touch it, in this order.
 #include "common.cuh"
 #include "fk/ops/gaussian_tile_intersection.h"
 
@@ -26,7 +26,8 @@ struct Boxes {
   __device__ bool touch(int64_t i, int64_t tile) const { return along(i, 1).holds(tile / wide) && along(i, 0).holds(tile % wide); }
 };
 
-// order[n] becomes the indices below n by ascending key, equal ones by index; `other` has room for as many.
+// order[n] becomes the indices below n by ascending key, and by index for equal keys. `other` has
+// room for as many.
 __device__ void sort_by(const uint32_t* keys, int64_t n, int32_t* order, int32_t* other) {
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) order[i] = int32_t(i);
   for (int bit = 0; bit < 32; ++bit) {
@@ -43,7 +44,7 @@ __device__ void sort_by(const uint32_t* keys, int64_t n, int32_t* order, int32_t
     other = order;
     order = done;
   }
-  __syncthreads();  // 32 exchanges: the result is where it was asked for
+  __syncthreads();  // 32 exchanges: the result is in `order` again
 }
 
 struct TileIntersection : Plain<fk::gaussian_tile_intersection> {

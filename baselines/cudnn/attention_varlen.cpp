@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_varlen by cuDNN: ragged queries, keys and values. Requests of one length are not ragged
-// for cuDNN, which is faster; plan() sees it and says so to forward() by one number more.
+// for cuDNN, which is faster. plan() tells forward() by one more number.
 #include "fk/ops/attention_varlen.h"
 #include "common.hpp"
 

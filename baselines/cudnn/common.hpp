@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of this provider share: refusals, and what plan() leaves for the device (lengths
-// and, since cuDNN wants them in elements, where requests start).
+// Shared by the ops of this provider: refusals, and the plan for the device. It has lengths and the
+// starts of requests, which cuDNN wants in elements.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -26,12 +26,12 @@ inline void need_layout(const fk_in* view) {
 inline void need_offsets(const fk_in* view) {
   need(view->shape[0] * view->strides[0] < int64_t{1} << 31, "offsets must fit 32 bits");
 }
-// A graph serves all steps with as many requests and at most as many tokens.
+// A graph serves all steps with the same number of requests and at most as many tokens.
 inline int64_t rounded(int64_t length) {
   return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 1))));
 }
 
-// Lengths from starts, and starts times a stride, which need_offsets() keeps within 32 bits.
+// Lengths from starts, and starts times a stride. need_offsets() keeps these within 32 bits.
 inline int32_t* write_lengths(int32_t* to, const int32_t* starts, int64_t requests) {
   for (int64_t r = 0; r < requests; ++r) *to++ = starts[r + 1] - starts[r];
   return to;

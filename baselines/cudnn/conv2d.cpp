@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv2d by cuDNN: one graph per shape, with the bias added before the result is rounded. Images
-// and filters are channels last, the order that its kernels for tensor cores are written for. Which
-// engine runs is what cuDNN's heuristics propose first of those that the error model admits, so it
-// is the same in every process. A shape that is called for the first time has its graph made in
-// that call, which therefore must not be the one that is captured.
+// and filters are channels last, the order of cuDNN's kernels for tensor cores. The engine is the
+// first proposal of cuDNN's heuristics which the error model admits, so it is the same in every
+// process. The first call of a shape makes its graph, so this call must not be captured.
 #include "fk/ops/conv2d.h"
 
 #include <array>
@@ -18,7 +17,7 @@ using op = fk::conv2d;
 
 enum Place : int64_t { kX = 1, kWeight, kBias, kY };
 
-// What a graph is made for. Sizes are rows and columns.
+// The key of a graph. Sizes are rows and columns.
 struct Window {
   int64_t dtype, images, channels, outputs, groups, bias;
   std::array<int64_t, 2> in, out, kernel, stride, padding, dilation;
@@ -40,8 +39,8 @@ fe::DataType_t type_of(int64_t dtype) {
                            : fe::DataType_t::BFLOAT16;
 }
 
-// Left out are engines that add in another order from run to run, that sum in 16 bits, and those
-// that transform the images first, which costs more bits than one rounding of the result.
+// Engines are excluded if their order of additions varies between runs, if they sum in 16 bits, or
+// if they transform images first. A transformation loses more bits than one rounding of the result.
 std::vector<fe::NumericalNote_t> unwanted(int64_t dtype) {
   using Note = fe::NumericalNote_t;
   std::vector<Note> notes{Note::NONDETERMINISTIC,
@@ -93,7 +92,7 @@ int64_t bytes_of(const fk_in* view) { return fk_numel(view) * view->dtype.bits /
 class Conv2d {
  public:
   using op = ::op;
-  // Another batch may be computed by another engine.
+  // For another batch, another engine may run.
   static constexpr fk_claims claims{
       FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
@@ -105,7 +104,7 @@ class Conv2d {
     need(!bias || FK_DTYPE(bias) == x, "bias: the dtype of x only");
     need(init.in_channels % init.groups == 0 && init.out_channels % init.groups == 0,
          "groups: does not divide the channels");
-    // Of 16 bits it runs the groups beside each other then, on streams of its own.
+    // For 16 bits cuDNN then runs the groups at the same time, on streams of its own.
     need(x == FK_F32 || init.groups == 1 || init.in_channels > init.groups ||
              init.out_channels == init.groups,
          "groups of one channel with several outputs: float32 only");
@@ -141,11 +140,11 @@ class Conv2d {
   }
 
  private:
-  // Filters of one channel or one tap are channels last as they are.
+  // Filters with one channel or one tap are channels last already.
   static bool is_turned(const op::init& init) {
     return init.in_channels > init.groups && init.kernel_size->at[0] * init.kernel_size->at[1] > 1;
   }
-  // Engines that have no kernel for this order copy all three tensors to another.
+  // Engines without a kernel for this order copy all three tensors to another order.
   static int64_t workspace(const op::weights& weights, const op::forward& max) {
     return kWorkspace + bytes_of(max.x) + bytes_of(weights.weight) + bytes_of(fk_as_in(max.out));
   }

@@ -10,7 +10,7 @@ namespace fkd {
 namespace {
 constexpr int kThreads = 256;
 
-// A thread per element of what is written.
+// A thread per written element.
 template <class T> __global__ void turn(const T* from, T* to, int64_t size, int64_t channels, int64_t taps) {
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= size) return;

@@ -8,8 +8,8 @@
 
 namespace fkd {
 
-// Filters as checkpoints have them, [filters, channels, taps], become [filters, taps, channels] at
-// `to`; elements of 2 or 4 bytes.
+// Filters [filters, channels, taps], the order of checkpoints, become [filters, taps, channels] at
+// `to`. Elements have 2 or 4 bytes.
 struct Filters {
   const void* from;
   void* to;

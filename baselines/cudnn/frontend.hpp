@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all graphs of cuDNN's frontend need: a handle, errors as exceptions, plans. The frontend
-// takes half a minute to compile, so this is seen by the few files that make graphs.
+// Shared by all graphs of cuDNN's frontend: a handle, errors as exceptions, plans. The frontend
+// takes half a minute to compile, so only the few files with graphs include this header.
 #pragma once
 #include <cudnn_frontend.h>
 
@@ -26,8 +26,8 @@ inline void check(cudnnStatus_t status, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
 }
 
-// Of the device that was current when it was made, as a process has one; lives until the process
-// ends.
+// A handle of the device which was current when it was made, as a process has one device. It lives
+// until the process ends.
 inline cudnnHandle_t handle() {
   static cudnnHandle_t made = [] {
     cudnnHandle_t h = nullptr;
@@ -48,7 +48,7 @@ struct Made {
   int64_t workspace = 0;
 };
 
-// Of the three steps to a plan the first and the last; between them engines are asked for.
+// The first and the last of the three steps to a plan. The step between them chooses an engine.
 inline void describe(Made& made) {
   check(made.graph.validate(), "validate");
   check(made.graph.build_operation_graph(handle()), "build_operation_graph");
@@ -62,7 +62,7 @@ inline void build(Made& made, int64_t workspace_most) {
                              " bytes of workspace");
 }
 
-// The graph for what `Key` says, made once per process. Called with the mutex held.
+// The graph for a `Key`, made once per process. The caller holds the mutex.
 template <class Key>
 Made& made_for(const Key& key, std::unique_ptr<Made> (*make)(const Key&)) {
   static std::map<Key, std::unique_ptr<Made>> all;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages to dense rows: cuDNN's kernels for dense rows are two to three times as fast as its paged ones, and a copy of
-// the keys costs little beside attention of many queries to them.
+// Copies pages to dense rows. cuDNN's kernels for dense rows are two to three times as fast as its
+// paged ones. The copy costs little beside attention of many queries.
 #include <stdexcept>
 #include <string>
 
@@ -15,7 +15,7 @@ constexpr int kWarps = 8;
 __global__ void gather(const Gather g) {
   const int lane = threadIdx.x % 32, chunks_head = g.width / 8, chunks = g.kv_heads * chunks_head, rows = g.starts[g.requests];
   for (int64_t row = blockIdx.x * kWarps + threadIdx.x / 32; row < rows; row += gridDim.x * kWarps) {
-    int low = 0, high = g.requests - 1;  // the last request that starts at the row or before
+    int low = 0, high = g.requests - 1;  // the last request which starts at the row or before
     while (low < high) {
       const int middle = (low + high + 1) / 2;
       if (g.starts[middle] <= row) low = middle;

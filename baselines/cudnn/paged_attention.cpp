@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention by cuDNN. Decode reads pages as they are; steps of many queries first copy the
-// pages to dense rows, if there is room for them. plan() decides, and what forward() must know of
-// it on the host (which graph) it says by how many bytes it wrote.
+// paged_attention by cuDNN. Decode reads pages in place. Steps of many queries first copy the pages
+// to dense rows, if there is room for them. plan() decides. It tells forward() the choice of graph
+// by the number of bytes of the plan.
 #include "common.hpp"
 #define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
@@ -11,12 +11,12 @@ using namespace fkd;
 using op = fk::paged_attention;
 
 constexpr int64_t kStep =
-    512;  // requests of one length that is a multiple of it get a graph of their own
+    512;  // requests of one length which is a multiple of it have a graph of their own
 constexpr int64_t kLogs = 32;     // ragged: 1 + log2(keys) * kLogs + log2(queries)
 constexpr int64_t kExact = 1024;  // one length: kExact + keys / kStep
 
-// Dense rows that pages are copied to, at least those of the longest request that there is room
-// for: of few queries to many keys attention takes longest. None for decode.
+// Dense rows for the copy of pages: at least those of the longest request with room, as few queries
+// of many keys take longest. Decode has none.
 int64_t room_of(const op::init& init, const op::forward& max) {
   constexpr int64_t kLeast = 32768, kLongest = 131072;  // of 8 heads of 128 it is 512 MiB
   const int64_t tokens = max.q->shape[0], context = max.block_tables->shape[1] * init.page_size;
@@ -29,8 +29,8 @@ int64_t log_of(int64_t length) { return std::bit_width(uint64_t(rounded(length))
 class PagedAttention {
  public:
   using op = ::op;
-  // Which kernel runs depends on the number of requests. A graph for a new shape is made in a step
-  // that is not captured.
+  // The kernel depends on the number of requests. A graph for a new shape is made in a step which
+  // is not captured.
   static constexpr fk_claims claims{
       FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
@@ -73,7 +73,7 @@ class PagedAttention {
     }
     std::vector<int32_t> rows{0};
     for (int64_t r = 0; r < requests; ++r) rows.push_back(rows.back() + lengths[r]);
-    // Requests that do not exist, up to a power of two, are empty.
+    // The number of requests is rounded up to a power of two, with empty requests.
     const int64_t all = rounded(requests);
     const auto pad = [all](int32_t* from, int64_t n, int64_t extra, int32_t value) {
       return std::fill_n(from + n, all + extra - n, value);
@@ -88,7 +88,7 @@ class PagedAttention {
     put_starts(starts, q_token_);
     put_starts(starts, init_.num_heads * init_.head_dim);
     put_starts(rows.data(), init_.num_kv_heads * init_.head_dim);
-    // As many graphs as there are powers of two and not as there are batches.
+    // One graph for each power of two, and not for each batch.
     exact = exact && std::has_single_bit(uint64_t(requests)) && starts[1] % kStep == 0 &&
             longest % kStep == 0 && longest >= starts[1];
     const int64_t code =
@@ -109,7 +109,7 @@ class PagedAttention {
   }
 
  private:
-  // Numbers that plan() writes for dense rows.
+  // Numbers of the plan for dense rows.
   static int64_t base(int64_t requests) { return 6 * rounded(requests) + 4; }
 
   void dense(const op::forward& a, const fk_ctx& ctx, const int32_t* blob, int64_t code) const {

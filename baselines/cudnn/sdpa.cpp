@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of sdpa.hpp: made once per shape and kept until the process ends.
+// The graphs of sdpa.hpp, made once per shape and kept until the process ends.
 #include "sdpa.hpp"
 
 #include "frontend.hpp"
@@ -37,7 +37,7 @@ std::unique_ptr<Made> make(const Shape& s) {
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   const auto starts = [&](Id id) { return integers(g, id, {s.requests + 1, 1, 1, 1}); };
-  // Requests of one length lie one after the other; of others, cuDNN is told where they start.
+  // Requests of one length follow each other. For others, cuDNN gets their starts.
   const auto rows = [&](Id id, Id ragged, int64_t heads, int64_t length, int64_t token,
                         int64_t head) {
     auto t = Tensor_attributes()
@@ -65,7 +65,7 @@ std::unique_ptr<Made> make(const Shape& s) {
         .set_seq_len_q(integers(g, kQueries, {s.requests, 1, 1, 1}))
         .set_seq_len_kv(integers(g, kKeys, {s.requests, 1, 1, 1}));
   const bool square =
-      s.exact && s.queries == s.keys;  // both alignments are one, and this has more kernels
+      s.exact && s.queries == s.keys;  // both alignments are the same, and this one has more kernels
   if (s.causal)
     options
         .set_diagonal_alignment(square ? fe::DiagonalAlignment_t::TOP_LEFT

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention as a cuDNN graph. The frontend takes half a minute to compile, so who includes this
-// does not see it.
+// Attention as a cuDNN graph. The frontend takes half a minute to compile, so this header does not
+// include it.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -13,8 +13,8 @@ namespace fkd {
 
 inline constexpr int64_t kWorkspace = int64_t{64} << 20;
 
-// What a graph is made for; strides in elements. Requests are ragged in q and out, and in k and v
-// too when there are no pages; or (exact) each has `queries` and `keys`, one after the other.
+// The key of a graph. Strides are in elements. Requests are ragged in q and out, and without pages
+// in k and v too. If `exact`, each request has `queries` and `keys`, one request after the other.
 struct Shape {
   int64_t bf16, causal, window, requests, heads, kv_heads, width, queries,
       keys;  // queries, keys: of a request, at most
@@ -31,19 +31,18 @@ struct Pointers {
   void* out;
   const int32_t *tables, *queries, *keys;  // lengths by request
   const int32_t *q_starts, *out_starts, *k_starts,
-      *v_starts;  // where requests start, in elements; unused when exact
+      *v_starts;  // starts of requests, in elements; unused if exact
   void* workspace;
   int64_t workspace_bytes;
   cudaStream_t stream;
 };
 
-// Makes the graph if there is none yet for this shape. Throws std::runtime_error with cuDNN's
-// reason.
+// Makes the graph if there is none for this shape. Throws std::runtime_error with cuDNN's reason.
 void make_attention(const Shape&);
 void run_attention(const Shape&, const Pointers&);
 
-// Copies the pages of requests to dense rows [tokens, kv_heads, width] of 16-bit elements, those of
-// request r from row starts[r] on; starts[requests] is how many there are.
+// Copies the pages of requests to dense rows [tokens, kv_heads, width] of 16-bit elements. Request
+// r begins at row starts[r], and starts[requests] is the number of rows.
 struct Gather {
   const void *k, *v;
   void *to_k, *to_v;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_varlen by FlashInfer's FA3 kernel, as encoders use it: ragged keys and values without
-// pages.
+// attention_varlen by FlashInfer's FA3 kernel, for encoders: ragged keys and values without pages.
 #include "fk/ops/attention_varlen.h"
 #include "common.hpp"
 
@@ -17,7 +16,8 @@ class AttentionVarlen {
     need_16bit(max.q);
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
     need(!init.window, "window: none");
-    // Of a request with more queries than keys the first see none, and its kernel answers something.
+    // If a request has more queries than keys, its first queries see no key. The kernel's answer
+    // for them is undefined.
     need(!init.causal, "causal: not where a request may have more queries than keys");
     need(init.num_heads < 256, "num_heads: below 256");
     for (const fk_in* view : {max.q, max.k, max.v}) need_aligned(view);

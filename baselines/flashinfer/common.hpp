@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of this provider share on the host: refusals, the choice of a template instance by
-// type, width and mask, and the list of tiles for FA3's persistent blocks.
+// The host side of the ops of this provider: refusals, the choice of a template instance, and the
+// tiles of FA3's persistent blocks.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -63,13 +63,13 @@ inline int block_count() {
 }
 constexpr int64_t kBlocksMax = 256;  // no chip with sm_90 has more
 
-// Work is dealt out, the expensive first, each to who has least to do.
+// Divides work: the most expensive item first, each to the taker with the least work.
 class Loads {
  public:
   explicit Loads(int64_t count) {
     for (int64_t i = 0; i < count; ++i) loads_.push({0, i});
   }
-  // Who gets work of this cost.
+  // The taker of work with this cost.
   size_t give(int64_t cost) {
     auto [load, who] = loads_.top();
     loads_.pop();
@@ -95,8 +95,8 @@ struct Heads {
   bool causal;
   int64_t window;
 };
-// Deals the tiles out, the expensive ones of a head first, each to the block that has least to do.
-// `keys(r)` is the number of keys of request r. Returns the bytes written.
+// Divides the tiles: the most expensive ones of a head first, each to the block with the least
+// work. `keys(r)`: the number of keys of request r. Returns the bytes of the plan.
 template <class Keys>
 int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Heads& heads,
                    int blocks, void* blob) {
@@ -113,7 +113,7 @@ int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Hea
           heads.causal ? std::min<int64_t>(keys(r), keys(r) - queries + (q + 1) * rows) : keys(r);
       if (heads.window) seen = std::min(seen, heads.window + rows);
       of_head.push_back({{int32_t(r), int32_t(q)},
-                         cdiv(seen, 128) * 8 + 5});  // 5: what starting and ending costs
+                         cdiv(seen, 128) * 8 + 5});  // 5: the cost of start and end
     }
   }
   std::stable_sort(of_head.begin(), of_head.end(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlashInfer's FA3 kernel (warp-specialised, wgmma) for long queries. Its own loader of pages copies with
-// cp.async, which costs a tenth of its speed; the one here brings pages, or rows of a matrix, by TMA:
-// kPiece rows and 64 channels at a time, one lane of the producer warp for each piece of a tile.
+// FlashInfer's FA3 kernel (warp-specialised, wgmma) for long queries. FlashInfer's loader of pages
+// copies with cp.async and is a tenth slower. This loader brings pages, or rows of a matrix, by
+// TMA: kPiece rows and 64 channels at a time. Each piece of a tile has a lane of the producer warp.
 #pragma once
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -45,7 +45,7 @@ inline CUtensorMap boxes(CUtensorMapDataType type, const Cache& c, int64_t pages
   return map;
 }
 
-// The work of a block: what plan() listed for it, with the lengths that the device has.
+// The work of a block: the list of plan(), with the device's lengths.
 struct Scheduler {
   struct Params {
     const int32_t* bounds;
@@ -114,7 +114,7 @@ template <class Traits, bool Causal, bool Window> struct Mainloop {
     const int32_t* tables;
     int page_size, pages, piece;
     cutlass::FastDivmod by_page;
-    int window_left;  // keys before a query's own that it sees
+    int window_left;  // visible keys before a query's own key
     Scale additional_params;
   };
 
@@ -127,11 +127,12 @@ template <class Traits, bool Causal, bool Window> struct Mainloop {
     return Causal ? min(all, cute::ceil_div((q_tile + 1) * CTA_Q + kv_len - q_len, int{CTA_KV})) : all;
   }
 
-  // Where a request's keys are: pages, or rows from k_start on.
+  // The place of a request's keys: pages, or rows from k_start on.
   struct Keys {
     const Params& p;
     int k_start, kv_len, head;
-    // Page and row of key `token`; of a key that does not exist, a page that does not, which reads as zeros.
+    // Page and row of key `token`. A key behind the last one gets a page behind the last one, which
+    // reads as zeros.
     CUTLASS_DEVICE void locate(int token, int& row, int& page) const {
       if (token >= kv_len) row = 0, page = p.pages;
       else if (p.tables) {
@@ -145,8 +146,8 @@ template <class Traits, bool Causal, bool Window> struct Mainloop {
   static CUTLASS_DEVICE void copy(const CUtensorMap& map, uint64_t* barrier, DTypeKV* to, int half, int row, int head, int page) {
     cute::SM90_TMA_LOAD_4D::copy(&map, barrier, uint64_t(cute::TMA::CacheHintSm90::EVICT_NORMAL), to, half * 64, row, head, page);
   }
-  // One tile of keys (or values: those after the last one must be zeros, since zero times garbage may not be
-  // zero) by all lanes of a warp.
+  // Loads a tile of keys or values, by all lanes of a warp. Values behind the last one must be
+  // zeros, as 0 times garbage may not be 0.
   template <bool Values> static CUTLASS_DEVICE void fetch(const Keys& keys, int tile, DTypeKV* shared, uint64_t* barrier) {
     const Params& p = keys.p;
     const int lane = threadIdx.x % 32, pieces = CTA_KV / p.piece, first = tile * CTA_KV;
@@ -160,7 +161,7 @@ template <class Traits, bool Causal, bool Window> struct Mainloop {
     }
     if constexpr (Values) {
       if (first + CTA_KV <= keys.kv_len || keys.kv_len % p.piece == 0) return;
-      const int token = keys.kv_len / p.piece * p.piece;  // the piece that is cut
+      const int token = keys.kv_len / p.piece * p.piece;  // the piece with the last key
       if (token < first) return;
       for (int i = lane; i < p.piece * kHalves; i += 32) {
         const int half = i / p.piece, offset = i - half * p.piece;

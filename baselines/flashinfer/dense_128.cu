@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instances of dense.cuh. Together they take little longer to compile than one alone, of which nearly all is headers.
+// Instances of dense.cuh. They take little longer to compile together than one alone, as headers
+// take nearly all the time.
 #include "dense.cuh"
 
 template void fkf::dense<__nv_bfloat16, 128, true, false>(const Attention&, const Tiles&);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this provider's ops hand to FlashInfer's attention templates. FA2 and FA3 declare the same
-// names and sit in translation units of their own, so they meet only here, in plain types. Strides
-// are in elements.
+// The interface between this provider's ops and FlashInfer's attention templates. FA2 and FA3
+// declare the same names and have translation units of their own, so they share only these plain
+// types. Strides are in elements.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -14,8 +14,8 @@ struct Cache {
   int64_t page, slot, head;  // strides
 };
 
-// Keys and values are either pages that `tables` [requests, width] lists, or (tables null) the rows
-// of one matrix in which request r starts at k_starts[r].
+// Keys and values are pages, which `tables` [requests, width] lists. Without tables they are the
+// rows of one matrix, in which request r starts at k_starts[r].
 struct Attention {
   const void* q;
   void* out;
@@ -26,8 +26,8 @@ struct Attention {
   int requests, width, page_size, heads, kv_heads, window;
   float scale, softcap;
   cudaStream_t stream;
-  // Mask::tree: how many of a request's last positions are nodes; by query token, which of them it
-  // sees; and how many such numbers a token has.
+  // Mask::tree: the number of a request's last positions which are nodes; the visible nodes of each
+  // query token; and the numbers of a token's mask.
   const int32_t *tree_lengths, *tree_mask;
   int tree_width;
 };
@@ -36,7 +36,7 @@ enum class Mask { none, causal, tree };
 // FA2: a block is 16 or 64 rows of one request (query token, head of the group) times a part of its
 // keys.
 struct Blocks {
-  int count;  // of the grid; not all need be valid
+  int count;  // blocks of the grid; some may be invalid
   const int32_t *request, *tile, *part,
       *first_part;  // by block; by request: where its parts are in `partial`
   const uint8_t* valid;
@@ -63,7 +63,7 @@ using dense_attention = void (*)(const Attention&, const Tiles&);
 constexpr int dense_rows(int64_t head_dim) {
   return head_dim == 64 ? 192 : 128;
 }  // query tokens of a tile
-constexpr int kPiece = 16;  // rows of a page that FA3 fetches at once; smaller pages must have 8
+constexpr int kPiece = 16;  // rows of a page which FA3 loads at once; smaller pages must have 8
 
 template <class T, int D, int Rows, Mask M>
 void split(const Attention&, const Blocks&);
@@ -71,7 +71,7 @@ template <class T, int D, bool Causal, bool Window>
 void dense(const Attention&, const Tiles&);
 
 // Latent attention (MLA): all heads see the same keys, so the rows of a tile are heads of query
-// tokens: row = token of the request * heads + head.
+// tokens. Row = token of the request * heads + head.
 constexpr int kLatent = 512, kRotary = 64, kLatentRows = 64;  // rows of one block
 struct LatentAttention {
   const void *q_latent, *q_pe, *cache;
@@ -83,16 +83,16 @@ struct LatentAttention {
   float scale;
   cudaStream_t stream;
 };
-// Teams of one or two persistent blocks, each block with its rows of the team's tile; team t does
+// Teams of one or two persistent blocks. Each block has its rows of the team's tile. Team t does
 // items bounds[t] to bounds[t + 1].
 struct LatentWork {
   int per_tile, teams;
   const int32_t* bounds;
   // By item: the request, its first query token, its query tokens and keys; the tile's first row;
-  // the keys of this part; where its rows are in `partial`, or -1: all keys, written to out.
+  // the keys of this part; the first row in `partial`. -1 there: all keys, written to out.
   const int32_t *request, *q_first, *queries, *keys, *row, *key_first, *key_end, *partial_row;
-  // By block: rows of out (token * heads + head) to merge; the first of their parts, the end of all
-  // parts, and how far the parts of a row are apart.
+  // By block: rows of out (token * heads + head) to merge; the first and the end of their parts;
+  // the distance between the parts of a row.
   const int32_t *merge_row, *merge_end, *parts_row, *parts_end, *parts_stride;
   void* partial;
   float* partial_lse;

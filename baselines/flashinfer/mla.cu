@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlashInfer's latent attention for Hopper: persistent blocks, one or two to a tile of queries, that go through the
-// items of work in the plan, and after a barrier of the whole grid merge what was split.
+// FlashInfer's latent attention for Hopper. Persistent blocks, one or two for a tile of queries,
+// take the items of the plan. After a barrier of the whole grid they merge the parts.
 #include <flashinfer/attention/mla_hopper.cuh>
 #include <stdexcept>
 #include <string>
@@ -10,14 +10,15 @@
 namespace fkf {
 namespace {
 
-// Where a request's pages begin in the tables, by item of work. How wide the tables are is known only when they come.
+// The beginning of a request's pages in the tables, by item. The width of the tables is known only
+// at the call.
 struct FirstPage {
   const int32_t* request;
   int32_t width;
   __device__ int32_t operator[](uint32_t item) const { return request[item] * width; }
 };
 
-// What the kernel reads, under its names.
+// The kernel's parameters, under its names.
 template <class T> struct Params {
   using DTypeQ = T;
   using DTypeKV = T;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mla_attention by FlashInfer's kernel for Hopper, for the widths that DeepSeek's models have.
-// plan() does on the host what FlashInfer's planner does: it cuts queries into tiles and long
-// contexts into parts, and deals them out to the persistent blocks.
+// mla_attention by FlashInfer's kernel for Hopper, for the widths of DeepSeek's models. On the
+// host, plan() does the work of FlashInfer's planner. It cuts queries into tiles and long contexts
+// into parts, and divides these between persistent blocks.
 #include "fk/ops/mla_attention.h"
 #include "common.hpp"
 
@@ -9,12 +9,12 @@ namespace {
 using namespace fkf;
 using op = fk::mla_attention;
 
-constexpr int64_t kKeysStep = 64;  // keys that the kernel takes at once
+constexpr int64_t kKeysStep = 64;  // keys of a step of the kernel
 
 class MlaAttention {
  public:
   using op = ::op;
-  // How far a context is split, and so how it is summed up, depends on the batch.
+  // The split of a context, and so the order of its sum, depends on the batch.
   static constexpr fk_claims claims{
       FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
 
@@ -73,7 +73,7 @@ class MlaAttention {
   }
 
  private:
-  // The blob: arrays one after the other, with room for any step within the limits.
+  // The plan: arrays one after the other, with room for any step within the limits.
   struct Layout {
     int64_t per_tile, rows, items;
     Layout(const op::init& init, const op::forward& max) {
@@ -81,7 +81,7 @@ class MlaAttention {
       per_tile =
           init.num_heads > kLatentRows || tokens * init.num_heads > kLatentRows * requests ? 2 : 1;
       rows = per_tile * kLatentRows;
-      // Every tile once, every request's last one, and as many more parts as there are teams.
+      // Every tile once, the last one of every request, and as many more parts as there are teams.
       items = cdiv(tokens * init.num_heads, rows) + requests + kBlocksMax;
     }
     int64_t partial_rows() const { return 2 * kBlocksMax * kLatentRows; }
@@ -107,7 +107,7 @@ class MlaAttention {
     }
   };
   struct Tile {
-    int64_t request, row, rows, keys;  // keys: those that its last row sees
+    int64_t request, row, rows, keys;  // keys: visible to its last row
   };
   struct Item {
     Tile tile;
@@ -132,10 +132,10 @@ class MlaAttention {
     std::vector<Tile> tiles = tiles_of(starts, lengths, requests);
     int64_t keys = 0;
     for (const Tile& t : tiles) keys += t.keys;
-    // Every team's share. No more parts than teams come to it by cutting, and no more rows to merge
-    // than blocks.
+    // Every team's share. Cuts add at most as many parts as there are teams, and at most as many
+    // rows to merge as there are blocks.
     const int64_t share = std::max<int64_t>(cdiv(cdiv(keys, teams_), kKeysStep), 1) * kKeysStep;
-    // The expensive ones first, each to the team that has least to do.
+    // The most expensive ones first, each to the team with the least work.
     std::stable_sort(tiles.begin(), tiles.end(),
                      [](const Tile& a, const Tile& b) { return a.keys > b.keys; });
     Loads loads(teams_);
@@ -147,7 +147,7 @@ class MlaAttention {
       for (int64_t p = 0; p < parts; ++p) {
         const int64_t end = std::min((p + 1) * share, tile.keys);
         const int64_t cost =
-            end - p * share + 2 * layout_->rows;  // and what starting and ending is
+            end - p * share + 2 * layout_->rows;  // and the cost of start and end
         dealt[loads.give(cost)].push_back({tile, p * share, end, parts > 1 ? partial : -1});
         if (parts > 1) partial += tile.rows;
       }

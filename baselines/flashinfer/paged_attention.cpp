@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention by FlashInfer. Which kernel runs follows from the instance's limits, so that
-// plan() and forward() agree:
+// paged_attention by FlashInfer. The instance's limits choose the kernel, so that plan() and
+// forward() agree:
 //   few tokens per request (decode)   FA2 with 16 rows, the context split over blocks and merged
-//   many                              FA3; FA2 with 64 rows where FA3 has no instance (window, soft
-//   cap,
-//                                     pages that its loader cannot fetch)
+//   many                              FA3; FA2 with 64 rows if FA3 has no instance (window, soft cap,
+//                                     pages which its loader cannot load)
 #include "split_plan.hpp"
 #define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
@@ -33,8 +32,8 @@ SplitPlan split_plan(Way way, const op::init& init, const op::forward& max) {
 class PagedAttention {
  public:
   using op = ::op;
-  // How far a context is split, and so how it is summed up, depends on the batch. Only decode has a
-  // grid that follows from shapes alone.
+  // The split of a context, and so the order of its sum, depends on the batch. The grid follows
+  // from shapes alone only in decode.
   static constexpr fk_claims claims{
       FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops whose kernels FlashInfer has as the contracts have them: rms_norm, rotary_embedding, silu_and_mul. Not here:
+// Small ops whose FlashInfer kernels match the contracts: rms_norm, rotary_embedding, silu_and_mul.
+// Without a match:
 //   rms_norm with a residual   FlashInfer writes the result over its input, which is not an output here
-//   kv_cache_append            it wants a request and a position for each token where the contract has slots, some to be skipped
-//   sample_tokens              it draws its own random numbers; the contract's token follows from a given one
+//   kv_cache_append            it wants a request and a position for each token; the contract has slots,
+//                              and skips some
+//   sample_tokens              it draws its own random numbers; the contract gives one
 //   topk_softmax, grouped_topk, topk_logprobs
-//                              its top-k finds the largest of a row and where they are; probabilities and groups would be kernels of this
-//                              project before and behind it, where `cuda` has one for all
+//                              its top-k gives values and places only; probabilities and groups would be
+//                              kernels of this project around it, and `cuda` has one for all
 #include <flashinfer/activation.cuh>
 #include <flashinfer/norm.cuh>
 #include <flashinfer/pos_enc.cuh>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlashInfer's FA2 kernel over pages: short queries (the heads of a group are packed into rows of the tensor
-// core tile, the context is split over blocks and merged), and whatever its FA3 kernel does not take.
+// FlashInfer's FA2 kernel over pages, for short queries and for cases which its FA3 kernel refuses.
+// The heads of a group are packed into rows of the tensor core tile. A context is split over blocks
+// and merged.
 #pragma once
 #include <flashinfer/attention/cascade.cuh>
 #include <flashinfer/attention/mask.cuh>
@@ -17,7 +18,7 @@ inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// What the kernel reads, with the lengths as the contract has them.
+// The kernel's parameters, with lengths as in the contract.
 template <class T> struct SplitParams {
   using DTypeQ = T;
   using DTypeKV = T;
@@ -45,7 +46,7 @@ template <class T> struct SplitParams {
   __host__ __device__ uint32_t get_kv_len(uint32_t r) const { return lengths[r]; }
 };
 
-// Window and soft cap are looked at when the kernel runs: fewer instances to compile.
+// Window and soft cap are read at run time, which needs fewer instances.
 struct Scores : flashinfer::AttentionVariantBase {
   static constexpr bool use_softmax = true;
   uint32_t qo_len, kv_len, window_left;
@@ -64,7 +65,8 @@ struct Scores : flashinfer::AttentionVariantBase {
                        { return kv_idx + qo_len + window_left >= kv_len + qo_idx; })
 };
 
-// All that is before the tree, and of the tree what the mask names. Rows of a tile that are no query have no mask.
+// A query sees all keys before the tree, and the nodes of its mask. Rows of a tile without a query
+// have no mask.
 struct TreeScores : Scores {
   uint32_t before;
   const int32_t* mask;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of FlashInfer's FA2 kernel over pages, as its planners make it: a list of blocks, and
-// how far contexts are split so that the device has work for all of them.
+// The plan of FlashInfer's FA2 kernel over pages, as FlashInfer's planners make it. It lists
+// blocks, and splits contexts so that all multiprocessors have work.
 #pragma once
 #include "common.hpp"
 
@@ -11,7 +11,7 @@ class SplitPlan {
   struct Shape {
     int64_t heads, kv_heads, width;  // width: of a head
     int64_t rows;                    // of a block: 16 or 64
-    bool splits;                     // contexts, whose parts are merged
+    bool splits;                     // splits contexts and merges their parts
     int64_t window;                  // 0: none
     int64_t tokens, requests;        // limits
   };
@@ -19,13 +19,13 @@ class SplitPlan {
       : s_(shape), blocks_(count(shape.tokens, shape.requests)) {}
 
   int64_t rows() const { return s_.rows; }
-  // What supports() asks for.
+  // The memory for supports().
   void ask(int64_t table_width, fk_need& wanted) const {
     wanted.persistent = (widths(table_width) + 1) * (s_.requests + 1) * 4;
     wanted.plan = bytes();
     if (s_.splits) wanted.scratch = parts_room() * s_.heads * (s_.width * 2 + 4);
   }
-  // In prepare(), with the persistent memory that was asked for.
+  // In prepare(), with the requested persistent memory.
   void prepare(int64_t table_width, void* persistent) {
     page_starts_ = static_cast<int32_t*>(persistent);
     widest_ = table_width;
@@ -37,13 +37,13 @@ class SplitPlan {
       throw std::runtime_error("attention over pages: the upload of page starts failed");
   }
 
-  // Returns the bytes written. `lengths` are those of the contexts.
+  // Returns the bytes of the plan. `lengths`: of the contexts.
   int64_t write(const int32_t* starts, const int32_t* lengths, int64_t requests, void* blob) const {
     const int64_t room = count(starts[requests], requests);
     const auto tiles_of = [&](int64_t r) {
       return cdiv((starts[r + 1] - starts[r]) * group(), s_.rows);
     };
-    // The smallest part for which the blocks suffice.
+    // The smallest part for which there are enough blocks.
     int64_t part_keys = int64_t{1} << 30;
     if (s_.splits) {
       int64_t longest = 1;
@@ -84,7 +84,7 @@ class SplitPlan {
     return bytes();
   }
 
-  // For a call whose plan and scratch are in `ctx`.
+  // For a call with plan and scratch in `ctx`.
   Blocks blocks(const Attention& a, const fk_ctx& ctx) const {
     const int64_t at = width_at(a.width);
     Blocks b{};
@@ -109,14 +109,15 @@ class SplitPlan {
   static constexpr int64_t kKeysStep = 256;  // parts of a context are multiples of it
 
   int64_t group() const { return s_.heads / s_.kv_heads; }
-  // Of the grid: every tile once, and where contexts are split about two more waves for the parts.
+  // Blocks of the grid: every tile once and, if contexts are split, about two more waves for the
+  // parts.
   int64_t count(int64_t tokens, int64_t requests) const {
     return cdiv(tokens * group(), s_.rows) + requests +
            (s_.splits ? cdiv(2 * 132, s_.kv_heads) : 0);
   }
-  // A part is what a block leaves of a token: 16 rows are 16 / group tokens.
+  // A part is a block's result for a token: 16 rows are 16 / group tokens.
   int64_t parts_room() const { return cdiv(s_.rows * blocks_, group()); }
-  // How many keys are split into parts, as the kernel counts them.
+  // The number of keys which are split into parts, as the kernel counts them.
   int64_t seen(int64_t length) const {
     return s_.window ? std::min(length, s_.window - 1 + s_.rows) : length;
   }
@@ -124,8 +125,7 @@ class SplitPlan {
     return std::max<int64_t>(1, cdiv(seen(length), keys));
   }
 
-  // The blob: arrays one after the other; the room of each follows from the limits and not from the
-  // step.
+  // The plan: arrays one after the other. The limits, and not the step, decide the room of each.
   int64_t bytes() const {
     return (2 + 3 * blocks_ + (s_.requests + 1) + s_.tokens + 1) * 4 + blocks_;
   }
@@ -153,11 +153,11 @@ class SplitPlan {
 
   Shape s_;
   int64_t blocks_;                  // room
-  int32_t* page_starts_ = nullptr;  // of every width: request r's pages begin at r * width
+  int32_t* page_starts_ = nullptr;  // for every width: the pages of request r begin at r * width
   int64_t widest_ = 0;
 };
 
-// What a call of an op over pages says to the kernels.
+// The kernels' arguments from a call of an op over pages.
 template <class Init, class Frame>
 Attention over_pages(const Init& init, const Frame& a, const fk_ctx& ctx) {
   const auto cache = [](const fk_in* c) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tree_attention by FlashInfer's FA2 kernel with a mask of its own: what a target model looks at
-// when it verifies a tree of drafted tokens, and the drafter when it grows one.
+// tree_attention by FlashInfer's FA2 kernel with a mask. A target model uses it to verify a tree of
+// drafted tokens, and the drafter uses it to grow the tree.
 #include "fk/ops/tree_attention.h"
 #include "split_plan.hpp"
 
@@ -11,7 +11,7 @@ using op = fk::tree_attention;
 class TreeAttention {
  public:
   using op = ::op;
-  // How far a context is split, and so how it is summed up, depends on the batch.
+  // The split of a context, and so the order of its sum, depends on the batch.
   static constexpr fk_claims claims{
       FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The provider `nccl`: the communicator's collectives as ops, where they are NCCL's.
+// The provider `nccl`: the communicator's collectives as ops, if they are NCCL's.
 #include <stdexcept>
 
 #include "fk/comm_library.h"
@@ -16,7 +16,7 @@ namespace fk::nccl {
 namespace {
 
 constexpr int32_t kSm[] = {90};
-// What NCCL chooses depends on the size, so a row alone may have other bits.
+// NCCL's choice depends on the size, so a single row may have other bits.
 constexpr fk_claims kClaims{
     FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_REDUCED, 0, 1, kSm};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch and moe_combine by NCCL's collectives, and fused_moe_ep as both with the products of the experts between them, one after
-// the other: what kernels that overlap them are raced against. Products are children, so they are those of the best provider that the
-// host has.
+// moe_dispatch and moe_combine by NCCL's collectives, and fused_moe_ep as both with the products of
+// experts between them, one after the other. Kernels which overlap these steps are raced against
+// them. Products are children, so the host's best provider computes them.
 #define FK_MOE_GROUPED_GEMM_EDITION 1
 #include "fk/ops/fused_moe_ep.h"
 #include "fk/ops/moe_combine.h"
@@ -51,7 +51,7 @@ struct MoeCombine : Base<moe_combine> {
 
 struct FusedMoeEp : Base<fused_moe_ep> {
   static constexpr fk_claims claims = kExpertClaims;
-  // In scratch; letters and answers are not there at the same time.
+  // Scratch memory. Letters and answers do not exist at the same time.
   struct Places {
     int64_t letters, x, source, row_ids, offsets, count, both, activated, out, bytes;
     Places(const op::init& init, const fk_in* like) {
@@ -95,7 +95,7 @@ struct FusedMoeEp : Base<fused_moe_ep> {
   }
 
  private:
-  // What lies between dispatch and combine, as frames of children.
+  // The steps between dispatch and combine, as frames of children.
   struct Between {
     const Places at;
     const int64_t rows;

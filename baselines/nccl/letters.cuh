@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to the ranks of their experts and back, by collectives of equal parts: every rank sends every rank a letter with room for
-// all its tokens, each at its place, of which those are filled in that have an expert there. So nothing depends on how many there
-// are, and a call can be captured.
+// Sends tokens to the ranks of their experts and answers back, by collectives of equal parts. Every
+// rank sends every rank a letter with room for all its tokens, each at its place. A token's place
+// is filled if the token has an expert there. So nothing depends on the number of tokens, and
+// graphs can capture a call.
 #pragma once
 #include "ranked.cuh"
 
 namespace fk::nccl {
 
-// Rank r has the experts from r * local on. Choices of all ranks are fewer than 2^24 (need_experts()). A choice is (rank * most + token) * chosen + which of the token's.
+// Rank r has the experts from r * local on. There are fewer than 2^24 choices of all ranks
+// (need_experts()). A choice is (rank * most + token) * chosen + the number of the token's choice.
 struct Spread {
   int ranks, rank, local, chosen, most;
   int64_t width;
@@ -19,7 +21,7 @@ struct Spread {
   __host__ __device__ int choices() const { return ranks * of_rank(); }
   int slots() const { return ranks * most; }  // a token of any rank
   int64_t rows_most() const { return int64_t(slots()) * std::min(chosen, local); }
-  // Whether one of a token's choices is of that rank.
+  // True if one of a token's choices belongs to that rank.
   __device__ bool wants(const int32_t* ids, int of) const {
     bool any = false;
     for (int k = 0; k < chosen; ++k) any |= ids[k] >= 0 && ids[k] / local == of;
@@ -29,7 +31,8 @@ struct Spread {
 
 inline int64_t whole(int64_t bytes) { return cdiv(bytes, 256) * 256; }
 
-// In scratch: the letters that go, then those that come. A letter has all choices of a rank and then its rows.
+// Scratch memory: letters to send, then received letters. A letter has all choices of a rank, and
+// then its rows.
 struct Letters {
   int64_t rows_at, row, bytes;
   Letters(const Spread& s, int64_t row_bytes) : rows_at(whole(int64_t(s.of_rank()) * 4)), row(row_bytes), bytes(rows_at + s.most * row_bytes) {}
@@ -50,7 +53,8 @@ __global__ void write_letters(Spread s, Letters l, const uint4* x, const int32_t
   for (int64_t i = threadIdx.x; i < words; i += blockDim.x) row[i] = x[t * words + i];
 }
 
-// A block for every local expert, which counts what comes before it and then finds its own in the order of choices; one more has the end.
+// A block for every local expert counts the choices before its own, and then finds its own in
+// order. One more block writes the end.
 __global__ void sort_letters(Spread s, Letters l, const char* letters, int32_t* source, int32_t* row_ids, int32_t* offsets, int32_t* count) {
   __shared__ int found[32];
   wait_for_inputs();
@@ -58,7 +62,7 @@ __global__ void sort_letters(Spread s, Letters l, const char* letters, int32_t* 
   const auto local_of = [&](int choice) {
     return reinterpret_cast<const int32_t*>(letters + choice / s.of_rank() * l.bytes)[choice % s.of_rank()] - s.rank * s.local;
   };
-  float before = 0;  // exact: there are fewer than 2^24
+  float before = 0;  // exact below 2^24
   for (int i = int(threadIdx.x); i < all; i += int(blockDim.x)) {
     const int at = local_of(i);
     before += at >= 0 && at < expert;
@@ -81,7 +85,7 @@ __global__ void sort_letters(Spread s, Letters l, const char* letters, int32_t* 
       next += found[w];
     }
     if (mine) source[at] = i, row_ids[at] = at;
-    __syncthreads();  // all have read what was found
+    __syncthreads();  // all threads have read the counts
   }
 }
 
@@ -105,7 +109,7 @@ __global__ void find_answers(const int32_t* source, const int32_t* count, int32_
   wait_for_inputs();
   for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < *count; i += int(gridDim.x * blockDim.x)) rows[source[i]] = i;
 }
-// A block for every token of every rank: what this rank's experts say to it together.
+// A block for every token of every rank: the sum of the answers of this rank's experts.
 template <class T> __global__ void write_answers(Spread s, const T* x, const int32_t* rows, const float* weights, float* answers) {
   wait_for_inputs();
   const int64_t slot = blockIdx.x, first = slot * s.chosen;
@@ -122,7 +126,8 @@ template <class T> __global__ void write_answers(Spread s, const T* x, const int
     store_floats(answers + slot * s.width + c, sum);
   }
 }
-// A block for every token of this rank: the answers of those that it has asked, in their order.
+// A block for every token of this rank: adds the answers of the ranks which it asked, in their
+// order.
 template <class T> __global__ void read_answers(Spread s, const float* answers, const int32_t* ids, T* out) {
   wait_for_inputs();
   const int64_t t = blockIdx.x;
@@ -158,8 +163,9 @@ inline void dispatch_tokens(const fk_comm* comm, const Spread& s, const fk_in* x
   launch(read_letters, blocks, kThreads, 0, ctx, s, l, come, to.source, to.count, static_cast<uint4*>(to.x));
 }
 
-// In scratch: this rank's weights, everybody's, the row of every choice, answers that go and that come. The weights of a token are with
-// its rank, and have to come first; sums of 16 bits would lose what cancels, so they go back in float32.
+// Scratch memory: this rank's weights, all ranks' weights, the row of every choice, answers to
+// send, and received answers. A token's rank has its weights, so they have to come first. Sums of
+// 16 bits would lose precision if terms cancel, so sums go back in float32.
 struct Answers {
   int64_t own, all, rows, going, come, bytes;
   explicit Answers(const Spread& s) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce_add_rms_norm as both one after the other: what one kernel for both is raced against. The norm is a child, so it is that
-// of the best provider that the host has. The sum is rounded once more than in one kernel.
+// all_reduce_add_rms_norm as two steps, one after the other. A kernel for both is raced against it.
+// The norm is a child, so the host's best provider computes it. The sum is rounded once more than
+// in one kernel.
 #include "fk/ops/all_reduce_add_rms_norm.h"
 #include "fk/ops/rms_norm.h"
 #include "ranked.cuh"

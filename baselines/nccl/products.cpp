@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear and a collective of NCCL, one after the other, as one op: what kernels that overlap both
-// are raced against. The product is a child, so it is that of the best provider that the host has.
+// linear and a collective of NCCL, one after the other, as one op. Kernels which overlap both are
+// raced against it. The product is a child, so the host's best provider computes it.
 #include <stdexcept>
 
 #include "fk/comm_library.h"
@@ -62,7 +62,7 @@ class Product {
  private:
   static constexpr bool kGathers = std::is_same_v<Op, all_gather_linear>;
 
-  // What is between both: all ranks' rows of x, or this rank's share of out.
+  // The tensor between both: all ranks' rows of x, or this rank's share of out.
   static int64_t between_rows(const typename Op::forward& a, const typename Op::init& i) {
     return a.x->shape[0] * (kGathers ? i.comm->size : 1);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops with kernels of this provider share: a communicator whose collectives are NCCL's, and children.
+// Shared by ops with kernels of this provider: a communicator whose collectives are NCCL's, and
+// children.
 #pragma once
-#include "../cuda/common.cuh"
+#include "../cuda/parts/op.cuh"
 #include "fk/comm_library.h"
 
 namespace fk::nccl {
@@ -15,7 +16,8 @@ inline void must(const fk_comm* comm, int32_t status) {
   if (status != FK_OK) throw std::runtime_error(comm->error(comm));
 }
 
-// Of whichever provider of a lower op the run has chosen. `weights`, null where the op has none, stay where they are.
+// A child of the provider which the run has chosen for a lower op. `weights` stay in place, and are
+// null if the op has none.
 template <class Op> struct Child {
   const typename Op::init init;
   fk_child* made = nullptr;
@@ -28,7 +30,7 @@ template <class Op> struct Child {
   }
 };
 
-// A dense view like `like` in dtype and device.
+// A dense view with the dtype and device of `like`.
 struct View {
   fk_temp temp;
   View(const fk_in* like, void* data, int64_t rows, int64_t columns = 0) {

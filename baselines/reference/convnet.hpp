@@ -53,4 +53,38 @@ inline ConvNorm conv_norm(Scratch& s, const Window& window, int64_t groups, int6
   return conv;
 }
 
+// Squeeze and excitation: the gates of an image's channels from their means, two products with an
+// activation between them.
+struct SqueezeExcite {
+  const fk_in *squeeze, *squeeze_bias, *excite, *excite_bias;
+  int64_t channels, squeezed;
+  PixelActivation activation;
+  double *means, *hidden, *gates;
+  SqueezeExcite(Scratch& s, int64_t count, int64_t narrow, PixelActivation f, const fk_in* first,
+                const fk_in* first_bias, const fk_in* second, const fk_in* second_bias)
+      : squeeze(first),
+        squeeze_bias(first_bias),
+        excite(second),
+        excite_bias(second_bias),
+        channels(count),
+        squeezed(narrow),
+        activation(f),
+        means(s.take(count)),
+        hidden(s.take(narrow)),
+        gates(s.take(count)) {}
+  // In place.
+  void operator()(const PixelMap& x) const {
+    std::fill_n(means, channels, 0.0);
+    for (int64_t p = 0; p < x.pixels(); ++p)
+      for (int64_t c = 0; c < channels; ++c) means[c] += x.at[p * channels + c];
+    for (int64_t c = 0; c < channels; ++c) means[c] /= static_cast<double>(x.pixels());
+    matrix_vector(squeeze, 0, squeezed, channels, squeeze_bias, means, hidden);
+    for (int64_t i = 0; i < squeezed; ++i) hidden[i] = activated(hidden[i], activation);
+    matrix_vector(excite, 0, channels, squeezed, excite_bias, hidden, gates);
+    for (int64_t c = 0; c < channels; ++c) gates[c] = 1 / (1 + std::exp(-gates[c]));
+    for (int64_t p = 0; p < x.pixels(); ++p)
+      for (int64_t c = 0; c < channels; ++c) x.at[p * channels + c] *= gates[c];
+  }
+};
+
 }  // namespace fk::reference

@@ -91,6 +91,9 @@ inline void rotate(double* head, int64_t width, bool interleaved, const float* t
 struct Attention {
   double scale = 1, softcap = 0;
   const float* sink_or_null = nullptr;  // one more score in the softmax, without a value
+  // The score of key j grows by slope * (j - position).
+  double slope = 0;
+  int64_t position = 0;
 
   template <class Dot, class Add>
   void operator()(int64_t first, int64_t last, double* scores, Dot dot, Add add) const {
@@ -99,6 +102,7 @@ struct Attention {
     for (int64_t j = first; j < last; ++j) {
       double score = scale * dot(j);
       if (softcap > 0) score = softcap * std::tanh(score / softcap);
+      score += slope * static_cast<double>(j - position);
       scores[j - first] = score;
       top = std::max(top, score);
     }

@@ -108,13 +108,12 @@ void read_workloads(const Layers& layers, Scenario& s) {
   const auto known = workload_names(file);
   const auto run = layers.find("run");
   if (!run) layers.scenario.fail("no workload is named under `run`", "known: " + join(known, ", "));
-  const int64_t context =
-      s.max_positions > 0 ? std::min(s.limits.max_context, s.max_positions) : s.limits.max_context;
   for (const Yaml& entry : run->items()) {
     if (std::find(known.begin(), known.end(), entry.text()) == known.end())
       entry.fail("there is no workload `" + entry.text() + "` in " + file.filename().string(),
                  did_you_mean(entry.text(), known));
-    s.workloads.push_back(load_workload(file, entry.text(), s.profile == "tiny", context));
+    s.workloads.push_back(load_workload(file, entry.text(), s.engine->name(), s.profile == "tiny",
+                                        s.engine->form().context(s.limits)));
   }
   if (s.workloads.empty()) run->fail("no workload is named");
 }
@@ -165,10 +164,8 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
     if (const auto limits = layer.find("limits")) read_limits(*limits, s.limits);
     if (const auto providers = layer.find("providers")) read_providers(*providers, s.providers);
   }
-  const auto model = s.make();
-  s.vocab_size = model->vocab_size();
-  s.max_positions = model->max_positions();
-  s.tensors = model->request_tensors();
+  s.engine = s.make()->engine();
+  s.metric = find_metric(s.info.correctness);
   read_workloads(layers, s);
   return s;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions of baselines/cuda/ptx.cuh and wgmma.cuh for the emulation: what is asynchronous
+// The instructions of baselines/cuda/parts for the emulation: what is asynchronous
 // on a GPU has happened when the call returns. Their rules for alignment are checked.
 #pragma once
 #include <chrono>
@@ -24,19 +24,19 @@ using fk_emulation::Machine;
 using fk_emulation::machine;
 using fk_emulation::refuse;
 
-inline void let_next_start() { machine.hurried |= !fk_emulation::fiber().waited; }
-inline void wait_for_previous() { fk_emulation::fiber().waited = true; }
+inline void launch_dependents() { machine.hurried |= !fk_emulation::fiber().waited; }
+inline void grid_dependency_wait() { fk_emulation::fiber().waited = true; }
 inline int32_t read_early(const int32_t* at) {
   if (!fk_emulation::fiber().waited && machine.hurried_before)
     refuse("an early read after a kernel that let this one start before it waited");
   return *at;
 }
 template <int kCount>
-void fewer_registers() {
+void warpgroup_reg_dealloc() {
   fk_emulation::give_registers(kCount);
 }
 template <int kCount>
-void more_registers() {
+void warpgroup_reg_alloc() {
   fk_emulation::take_registers(kCount);
 }
 
@@ -55,14 +55,14 @@ T* at_shared(uint32_t address, size_t alignment = alignof(T)) {
   if (address % alignment) refuse("an address that is not aligned");
   return reinterpret_cast<T*>(fk_emulation::arena() + (address - kBegin));
 }
-inline uint32_t in_block(uint32_t at, int rank) {
+inline uint32_t map_shared_rank(uint32_t at, int rank) {
   if (rank < 0 || static_cast<size_t>(rank) >= cluster().blocks.size())
     refuse("a rank outside the cluster");
   return kBegin + (at - kBegin) % static_cast<uint32_t>(Machine::kWindow) +
          static_cast<uint32_t>(rank) * static_cast<uint32_t>(Machine::kWindow);
 }
-inline float read_in_block(uint32_t there) { return *at_shared<float>(there); }
-inline unsigned long long read_in_block_u64(uint32_t there) {
+inline float dsmem_load(uint32_t there) { return *at_shared<float>(there); }
+inline unsigned long long dsmem_load_u64(uint32_t there) {
   return *at_shared<unsigned long long>(there);
 }
 inline void cluster_sync() { fk_emulation::wait(cluster().threads); }
@@ -79,9 +79,9 @@ inline void load_rows(uint32_t (&r)[4], uint32_t from, bool transposed) {
       r[m] = i ? r[m] | uint32_t{v} << 16 : v;
     }
 }
-inline void load_matrices(uint32_t (&r)[4], uint32_t from) { load_rows(r, from, false); }
-inline void load_transposed(uint32_t (&r)[4], uint32_t from) { load_rows(r, from, true); }
-inline uint32_t transposed(uint32_t v) {
+inline void ldmatrix(uint32_t (&r)[4], uint32_t from) { load_rows(r, from, false); }
+inline void ldmatrix_trans(uint32_t (&r)[4], uint32_t from) { load_rows(r, from, true); }
+inline uint32_t movmatrix_trans(uint32_t v) {
   const auto all = fk_all_lanes(v);
   const unsigned lane = fk_lane();
   const auto element = [&](unsigned row, unsigned column) {
@@ -94,7 +94,7 @@ float half_of(uint32_t two, unsigned which) {
   return to_float(T{static_cast<uint16_t>(two >> which * 16)});
 }
 template <class T>
-void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   struct Fragment {
     uint32_t a[4], b[2];
   };
@@ -111,7 +111,7 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     c[i] = static_cast<float>(c[i] + sum);
   }
 }
-inline uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
+inline uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
   uint32_t v = 0;
   for (unsigned i = 0; i < 2; ++i)
     v |= uint32_t{from_float<__nv_bfloat16>(half_of<__nv_bfloat16>(a, i) *
@@ -120,29 +120,29 @@ inline uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
          << i * 16;
   return v;
 }
-inline float exp2_of(float v) { return std::exp2(v); }
+inline float exp2_approx(float v) { return std::exp2(v); }
 
-inline void copy_async(uint32_t to, const void* from, bool there) {
+inline void cp_async_16(uint32_t to, const void* from, bool there) {
   if (there && reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
   char* const at = at_shared<char>(to, 16);
   there ? std::memcpy(at, from, 16) : std::memset(at, 0, 16);
 }
-inline void copy_async_8(uint32_t to, const void* from) {
+inline void cp_async_8(uint32_t to, const void* from) {
   if (reinterpret_cast<uintptr_t>(from) % 8) refuse("a copy that is not aligned");
   std::memcpy(at_shared<char>(to, 8), from, 8);
 }
-inline void commit_copies() {}
+inline void cp_async_commit() {}
 template <int kGroups>
-void await_copies() {}
+void cp_async_wait() {}
 
-inline void named_sync(int barrier, int threads) {
+inline void named_barrier_sync(int barrier, int threads) {
   auto& named = fk_emulation::block().named.at(static_cast<size_t>(barrier));
   const int turn = named.passed;
   machine.moved = true;
   if (++named.arrived == threads) named.arrived = 0, ++named.passed;
   fk_emulation::wait_until([&] { return named.passed != turn; });
 }
-inline void named_arrive(int barrier, int threads) {
+inline void named_barrier_arrive(int barrier, int threads) {
   auto& named = fk_emulation::block().named.at(static_cast<size_t>(barrier));
   machine.moved = true;
   if (++named.arrived == threads) named.arrived = 0, ++named.passed;
@@ -170,38 +170,38 @@ inline void arrived(uint32_t barrier, int bytes) {
   barrier_at(barrier).bytes -= bytes;
   note(barrier_at(barrier));
 }
-inline void fence_barriers() {}
-inline void barrier_init(uint32_t at, int count) {
+inline void fence_mbarrier_init() {}
+inline void mbarrier_init(uint32_t at, int count) {
   barrier_at(at) = {0, static_cast<uint16_t>(count), static_cast<uint16_t>(count & 0x7fff), 0};
 }
-inline void barrier_arrive(uint32_t at) { arrive_once(barrier_at(at)); }
-inline void copies_arrive(uint32_t barrier) { arrive_once(barrier_at(barrier)); }
-inline void barrier_arrive_in(uint32_t there) { arrive_once(barrier_at(there)); }
-inline void barrier_arrive_unordered(uint32_t there) { arrive_once(barrier_at(there)); }
-inline void barrier_expect(uint32_t at, int bytes) {
+inline void mbarrier_arrive(uint32_t at) { arrive_once(barrier_at(at)); }
+inline void cp_async_mbarrier_arrive(uint32_t barrier) { arrive_once(barrier_at(barrier)); }
+inline void mbarrier_arrive_remote(uint32_t there) { arrive_once(barrier_at(there)); }
+inline void mbarrier_arrive_remote_unordered(uint32_t there) { arrive_once(barrier_at(there)); }
+inline void mbarrier_arrive_expect_tx(uint32_t at, int bytes) {
   barrier_at(at).bytes += bytes;
   arrive_once(barrier_at(at));
 }
-inline void barrier_wait(uint32_t at, uint32_t parity) {
+inline void mbarrier_wait(uint32_t at, uint32_t parity) {
   fk_emulation::wait_until([&] { return barrier_at(at).phase != parity; });
 }
-inline void store_in(uint32_t there, float4 v, uint32_t barrier_there) {
+inline void dsmem_store_async(uint32_t there, float4 v, uint32_t barrier_there) {
   *at_shared<float4>(there) = v;
   arrived(barrier_there, 16);
 }
 inline void store_shared(uint32_t to, uint4 v) { *at_shared<uint4>(to, 16) = v; }
 inline uint4 load_shared(uint32_t from) { return *at_shared<uint4>(from, 16); }
-inline void store_bulk(void* to, uint32_t from, int bytes) {
+inline void bulk_store(void* to, uint32_t from, int bytes) {
   if (bytes % 16 || reinterpret_cast<uintptr_t>(to) % 16) refuse("a copy that is not aligned");
   std::memcpy(to, at_shared<char>(from, 16), static_cast<size_t>(bytes));
 }
-inline void commit_stores() {}
+inline void bulk_store_commit() {}
 template <int kGroups = 0>
-void await_stores_read() {}
+void bulk_store_wait_read() {}
 template <int kGroups = 0>
-void await_stores() {}
-inline void fence_async_shared() {}
-inline void fence_async() {}
+void bulk_store_wait() {}
+inline void fence_proxy_async_shared() {}
+inline void fence_proxy_async() {}
 
 // Between ranks, which are processes.
 inline void store_release(uint32_t* at, uint32_t value) {
@@ -228,18 +228,18 @@ void store_relaxed(Word* at, Word word) {
 }
 inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 inline float min_or_nan(float a, float b) { return a < b || a != a ? a : b; }
-inline unsigned processor() { return blockIdx.x; }
+inline unsigned sm_id() { return blockIdx.x; }
 inline void let_others_run() { fk_emulation::spin(); }
 // Slower than it is, as everything else.
-inline unsigned long long time_ns() {
+inline unsigned long long global_timer_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<unsigned long long>(std::chrono::nanoseconds(now).count()) / 8;
 }
 
-inline void prefetch(const void*) {}
-inline void prefetch_map(const CUtensorMap&) {}
-inline uint64_t read_once() { return 0; }
-inline void copy_bulk(uint32_t to, const void* from, int bytes, uint32_t barrier) {
+inline void prefetch_l2(const void*) {}
+inline void prefetch_tensor_map(const CUtensorMap&) {}
+inline uint64_t l2_evict_first() { return 0; }
+inline void bulk_load(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
   std::memcpy(at_shared<char>(to, 16), from, static_cast<size_t>(bytes));
   arrived(barrier, bytes);
@@ -273,37 +273,37 @@ inline void copy_map(uint32_t to, const CUtensorMap& map, const int64_t (&from)[
   }
   arrived(barrier, static_cast<int>(count) * 2);
 }
-inline void copy_box_2d(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
+inline void tma_load_2d(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
   copy_map(to, map, {k, row}, barrier);
 }
-inline void copy_box_2d_to(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier,
+inline void tma_load_2d_multicast(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier,
                            uint16_t mask) {
   for (int rank = 0; mask >> rank; ++rank)
-    if (mask >> rank & 1) copy_box_2d(in_block(to, rank), map, k, row, in_block(barrier, rank));
+    if (mask >> rank & 1) tma_load_2d(map_shared_rank(to, rank), map, k, row, map_shared_rank(barrier, rank));
 }
-inline void copy_box_3d(uint32_t to, const CUtensorMap& map, int a, int b, int c,
+inline void tma_load_3d(uint32_t to, const CUtensorMap& map, int a, int b, int c,
                         uint32_t barrier) {
   copy_map(to, map, {a, b, c}, barrier);
 }
-inline void copy_box_4d(uint32_t to, const CUtensorMap& map, int a, int b, int c, int d,
+inline void tma_load_4d(uint32_t to, const CUtensorMap& map, int a, int b, int c, int d,
                         uint32_t barrier) {
   copy_map(to, map, {a, b, c, d}, barrier);
 }
-inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier) {
+inline void tma_load_k64(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier) {
   copy_map(to, map, {0, row, k64}, barrier);
 }
-inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier,
+inline void tma_load_k64(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier,
                      uint64_t) {
   copy_map(to, map, {0, row, k64}, barrier);
 }
-inline void copy_box_to(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier,
+inline void tma_load_k64_multicast(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier,
                         uint16_t mask) {
   for (int rank = 0; mask >> rank; ++rank)
-    if (mask >> rank & 1) copy_map(in_block(to, rank), map, {0, row, k64}, in_block(barrier, rank));
+    if (mask >> rank & 1) copy_map(map_shared_rank(to, rank), map, {0, row, k64}, map_shared_rank(barrier, rank));
 }
 
 template <class... Registers>
-void wgmma_begin(Registers&...) {}
+void wgmma_fence(Registers&...) {}
 inline void wgmma_commit() {}
 template <int kGroups, class... Registers>
 void wgmma_wait(Registers&...) {}
@@ -312,7 +312,7 @@ void wgmma_wait_after(float, Registers&...) {}
 // Sixteen elements of a row of an operand: two pieces that the swizzle leaves as they are.
 template <class T>
 void load_operand(float (&row_of)[16], uint64_t operand, unsigned row) {
-  const uint32_t from = in_block(kBegin + (static_cast<uint32_t>(operand & 0x3fff) << 4),
+  const uint32_t from = map_shared_rank(kBegin + (static_cast<uint32_t>(operand & 0x3fff) << 4),
                                  static_cast<int>(fk_emulation::rank()));
   for (unsigned piece = 0; piece < 2; ++piece) {
     const T* const at =
@@ -341,7 +341,7 @@ void wgmma(float (&d)[kSums], uint64_t a, uint64_t b, bool add) {
 
 // A fragment's 16 columns lie with the four lanes of its rows; b is 16 rows of K, 64 of N in each 128 bytes.
 template <class T, int kN>
-void wgmma_across(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
+void wgmma_rs(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
   const unsigned lane = fk_lane();
   float left[2][16];
   for (unsigned q = 0; q < 4; ++q)
@@ -351,7 +351,7 @@ void wgmma_across(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool a
       std::memcpy(two, &word, 4);
       for (unsigned e = 0; e < 2; ++e) left[i % 2][i / 2 * 8 + q * 2 + e] = to_float(two[e]);
     }
-  const uint32_t from = in_block(kBegin + (static_cast<uint32_t>(b & 0x3fff) << 4),
+  const uint32_t from = map_shared_rank(kBegin + (static_cast<uint32_t>(b & 0x3fff) << 4),
                                  static_cast<int>(fk_emulation::rank()));
   const uint32_t further = static_cast<uint32_t>(b >> 16 & 0x3fff) << 4;
   for (unsigned j = 0; j < kN / 8; ++j)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of eight and four bits in registers (baselines/cuda/quantized_formats.cuh): every value
+// Weights of eight and four bits in registers (baselines/cuda/moe/quantized_formats.cuh): every value
 // of eight bits, and of four with every scale, is its bfloat16 and stands beside its column of x,
 // and what is rounded to e4m3 is the nearest such number, the even one of two.
-#include <cuda/quantized_formats.cuh>
+#include <cuda/moe/quantized_formats.cuh>
 
 #include <cmath>
 #include <random>

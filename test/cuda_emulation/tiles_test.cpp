@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in tiles (baselines/cuda/attention/tiles.cuh): the tile of a request's last keys holds
+// Attention in tiles (baselines/cuda/attention/flash_attention3_plan.cuh): the tile of a request's last keys holds
 // rows of the next request as well, and what stands there is nothing to it.
-#include <cuda/attention/tiles.cuh>
+#include <cuda/attention/flash_attention3_plan.cuh>
 
 #include <cmath>
 #include <limits>

@@ -31,7 +31,7 @@ __device__ float* numbers(const Ranks& ranks, int of) { return reinterpret_cast<
 
 // One block. The kernel after it may not begin before all is done here.
 __global__ void exchange(const float* x, float* out, int64_t count, const __grid_constant__ Ranks ranks, int op) {
-  wait_for_previous();
+  grid_dependency_wait();
   Head* const mine = head(ranks, ranks.rank);
   const uint32_t call = mine->calls + 1;
   const int r = int(threadIdx.x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cross_attention as linear, paged_attention, linear: a slot is a page that holds a whole source.
+// cross_attention as linear, paged_attention, linear. A slot is a page with a whole source.
 #include "core/graph/builder.hpp"
 
 namespace fk {

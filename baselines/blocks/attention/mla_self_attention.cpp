@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mla_self_attention as one projection to all latents, their norms and rotation in place, the
-// cache, attention between a query that has absorbed the key's up-projection and the latents, the
-// value's up-projection after it. The path names are those of transformers and vLLM.
+// cache, attention, and the value's up-projection. Attention is between the latents and a query
+// which has absorbed the key's up-projection. Path names follow transformers and vLLM.
 #include "baselines/blocks/projection.hpp"
 
 namespace fk {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that both layers of Whisper have in common, as calls of ops.
+// The common parts of both layers of Whisper, as calls of ops.
 #include "baselines/blocks/audio/whisper_part.hpp"
 
 namespace fk {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts that both layers of Whisper share.
+// The common parts of both layers of Whisper.
 #pragma once
 #include <string>
 

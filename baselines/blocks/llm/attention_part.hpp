@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every decoder layer begins with: input norm, attention, norm after it. Shared by the layers
-// that differ in attention or in their feed-forward part. The path names are those of transformers
-// and vLLM.
+// The beginning of every decoder layer: input norm, attention, and the next norm. Layers share it
+// which differ in attention or in their feed-forward part. Path names follow transformers and vLLM.
 #pragma once
 #include "core/graph/builder.hpp"
 

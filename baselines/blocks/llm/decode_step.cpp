@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_step as embedding, one decoder_layer after the other, rms_norm, linear and sample_tokens:
-// what the models of dense decoders record for a step.
+// a step as models of dense decoders record it.
 #include "core/graph/builder.hpp"
 
 namespace fk {
 namespace {
 
-// Layer i's arguments: every slot of decoder_layer that decode_step has under the same name, as a
+// Layer i's arguments: every slot of decoder_layer which decode_step has under the same name, as a
 // list or for all layers.
 Args layer_args(const Builder& b, const Region& r, int64_t i) {
   const Contract &layer = b.catalog().at("decoder_layer"), &whole = b.catalog().at("decode_step");

@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-// What attention gives for the concatenated input.
+// Attention's result for the concatenated input.
 Value attend(Builder& b, const Region& r, Value x) {
   const int64_t heads = r.integer("num_heads"), kv_heads = r.integer("num_kv_heads");
   const int64_t width = r.integer("head_dim");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_moe as moe_align, a grouped product that gathers, an activation, a second grouped product
-// and moe_sum. Rows between the products stand in assignment order (t * K + k) and are never
-// sorted: the grouped product finds them through row_ids.
+// fused_moe as moe_align, a grouped product with gathered rows, an activation, a second grouped
+// product and moe_sum.
 #include "core/base/error.hpp"
 #include "core/graph/builder.hpp"
 

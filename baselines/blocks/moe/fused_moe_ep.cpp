@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_moe_ep as moe_dispatch, the two grouped products of this rank's experts with silu_and_mul
-// between them, and moe_combine. Rows between dispatch and combine stand sorted by expert; those
-// beyond the received ones are never read.
+// fused_moe_ep as moe_dispatch, two grouped products of this rank's experts with silu_and_mul
+// between them, and moe_combine. Rows between dispatch and combine are sorted by expert. Rows
+// behind the received ones are never read.
 #include "core/graph/builder.hpp"
 
 namespace fk {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_varlen on tensor cores, in tiles (tiles.cuh).
+// attention_varlen on tensor cores, after FlashAttention-3 (flash_attention3_plan.cuh).
+#include "../parts/op.cuh"
 #include "fk/ops/attention_varlen.h"
 
-#include "tiles.cuh"
+#include "flash_attention3_plan.cuh"
 
 namespace {
 using namespace fkc;
 
 struct AttentionVarlen : Base<fk::attention_varlen> {
   using Base::Base;
-  // The grid is what plan() listed.
+  // The grid is as large as the list of plan(), so no graph can capture the call.
   static constexpr fk_claims claims = claims_of(FK_GRAPH_NEVER, 0);
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     need_16bit(max.q);

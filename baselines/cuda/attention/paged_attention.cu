@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention on tensor cores: decode.cuh for few query rows; for many tiles.cuh, where they are very many after a copy
-// (gathered.cuh), and prefill.cuh for what that does not take.
+// paged_attention on tensor cores: flash_decoding.cuh for few query rows, flash_attention3.cuh for
+// many. If rows are very many, pages are copied first (gathered_pages.cuh). flash_attention2.cuh
+// takes the cases which flash_attention3.cuh refuses.
 #define FK_PAGED_ATTENTION_EDITION 2
-#include "steps.cuh"
-#include "gathered.cuh"
+#include "../parts/op.cuh"
 #include "fk/ops/paged_attention.h"
+#include "gathered_pages.cuh"
+#include "paged.cuh"
 
 namespace {
 using namespace fkc;
 
 struct PagedAttention : Base<fk::paged_attention> {
   using Base::Base;
-  // How far a context is split depends on the batch. With several tokens per request the grid is what
-  // plan() listed, so only decode can be captured.
+  // The split of a context depends on the batch. With several tokens per request the grid is as
+  // large as the list of plan(), so graphs capture only decode.
   static constexpr fk_claims claims = claims_of(FK_GRAPH_UNIFORM_DECODE, 0);
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     need_16bit(max.q);
@@ -35,7 +37,7 @@ struct PagedAttention : Base<fk::paged_attention> {
     wanted.scratch = tiles::gathered_bytes(tokens, requests * max.block_tables->shape[1] * init.page_size, init.num_kv_heads, heads);
     if (wanted.scratch) wanted.plan += tiles::starts_bytes(requests);
   }
-  // Nothing where every request has few rows.
+  // Empty if every request has few rows.
   int64_t plan(const op::plan& a, void* blob, int64_t) {
     const int64_t requests = a.seq_lens->shape[0], group = group_of(init);
     const auto *starts = fk::host<int32_t>(a.cu_seqlens), *lengths = fk::host<int32_t>(a.seq_lens);

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of paged_attention share.
+// Arguments of the kernels of paged_attention.
 #pragma once
-#include "../common.cuh"
 
 namespace fkc {
-
-constexpr float kLog2e = 1.4426950408889634F;
 
 struct AttentionCache {
   const void* data;
@@ -24,7 +21,7 @@ struct AttentionParams {
   float scale, softcap;
 };
 
-// In decode, what the projection of one token has left: q, k and v, neither rotated nor in the cache.
+// In decode, the projection of one token: q, k and v, neither rotated nor in the cache.
 struct FreshToken {
   const void* qkv;
   const float* table;  // [positions, head_dim]: cosines, then sines
@@ -32,14 +29,5 @@ struct FreshToken {
   int64_t token, k, v;  // in elements: from token to token; where the heads of k and v begin
 };
 inline AttentionCache cache_of(const fk_in* c) { return {c->data, c->strides[0], c->strides[1], c->strides[2]}; }
-
-// Two neighbouring elements of both halves of a head, rotated in place.
-template <class T> __device__ void rotate_two(uint32_t& low, uint32_t& high, float2 cosine, float2 sine) {
-  const T* a = reinterpret_cast<const T*>(&low);
-  const T* b = reinterpret_cast<const T*>(&high);
-  const float u0 = to_float(a[0]), u1 = to_float(a[1]), w0 = to_float(b[0]), w1 = to_float(b[1]);
-  low = pair<T>(u0 * cosine.x - w0 * sine.x, u1 * cosine.y - w1 * sine.y);
-  high = pair<T>(w0 * cosine.x + u0 * sine.x, w1 * cosine.y + u1 * sine.y);
-}
 
 }  // namespace fkc

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// self_attention in decode: both projections by whichever provider of linear the run has chosen; between them one
-// kernel that rotates, appends and attends.
+// self_attention in decode. The run's provider of linear computes both projections. Between them,
+// one kernel rotates, appends and attends.
 #define FK_SELF_ATTENTION_EDITION 2
-#include "steps.cuh"
+#include "../parts/op.cuh"
 #include "fk/ops/linear.h"
 #include "fk/ops/self_attention.h"
+#include "paged.cuh"
 
 namespace {
 using namespace fkc;
@@ -62,7 +63,7 @@ struct SelfAttention : Base<fk::self_attention> {
   }
 
  private:
-  // A dense matrix like `like` in dtype and device.
+  // A dense matrix with the dtype and device of `like`.
   struct View {
     int64_t shape[2], strides[2];
     fk_out view;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moe_combine of few tokens and of many have in common: what experts have said, who says
-// something to a token, and how it travels.
+// Shared by combine_few.cuh and combine.cu: answers of experts, the ranks which answer a token, and
+// the format in which answers travel.
 #pragma once
+#include "../parts/op.cuh"
 #include "experts.cuh"
 #include "loose.cuh"
 
@@ -13,11 +14,12 @@ struct Answers {
   const int32_t *source, *count, *topk_ids;
   const float* weights;
   Word* out;
-  int tokens, most;  // of this rank; rows that x has room for
+  int tokens, most;  // tokens: of this rank; most: rows of x
 };
 
-// By a whole warp, of one of this rank's tokens: the other ranks that answer, those of them that do
-// once, and the weight of what each sends, 1 for a sum. Gives the weight of the lane's choice.
+// By a whole warp, for a token of this rank: the other ranks which answer, those which answer once,
+// and the weight of each rank's answer. A sum has weight 1. Returns the weight of the lane's
+// choice.
 template <class Word>
 __device__ float find_others(const Answers<Word>& a, int token, const Shape& s, const Ranks& ranks,
                              unsigned& others, unsigned& alone, float (&sent)[kMostRanks]) {
@@ -37,18 +39,20 @@ __device__ float find_others(const Answers<Word>& a, int token, const Shape& s, 
   return weight;
 }
 
-// How an answer travels, in words. One that is alone goes as it is, and who takes it knows its
-// weight; sums of float32 go as they are.
+// How an answer travels, in words. A single answer travels as it is, and the receiver applies its
+// weight. Sums of float32 travel as they are.
 //
-// Sums of eight elements of 16 bits go as 16 bits each and, for the four words of neighbouring
-// lanes, their least value and what a step is: the upper 24 bits of the one, the exponent of the
-// other. The error is half a step, of which there are 2^15 or more in the range of the 32 elements;
-// nothing, where they are equal or 0. Where one of them is not a number that can be divided so (it is
-// infinite, say), the exponent is 255 and all 32 are rounded to the dtype of x. A chunk has 128 words and behind them their steps.
-// Rows that are not whole words of 16 bytes go as float32.
+// Sums of eight elements of 16 bits travel as 16 bits each, as whole steps above a least value. The
+// words of four neighbouring lanes share one step word. It has the upper 24 bits of the least value
+// and the exponent of the step. The error is half a step. The range of the 32 elements has at least
+// 2^15 steps, and there is no error if all are equal or 0. If an element has no such form
+// (infinity, for example), the exponent is 255 and all 32 elements are rounded to the dtype of x. A
+// chunk has 128 words, and their step words behind them. Rows without whole words of 16 bytes
+// travel as float32.
 constexpr int kChunk = 128, kChunkBytes = kChunk * 16 + kChunk / 4 * 4;
 
-// Bytes of a row in a box: the same on all ranks, whatever is aligned on each.
+// Bytes of a row in a box. They are the same on all ranks, whatever the alignment of each rank's
+// tensors.
 inline int64_t travelling_bytes(int64_t elements, int64_t element) {
   if (element == 2 && elements % 8 == 0) return cdiv(elements / 8, kChunk) * kChunkBytes;
   return elements * 4;
@@ -60,9 +64,9 @@ struct Travelling {
   static constexpr bool kSteps = sizeof(T) == 2 && kCount == 8;
   using Wire = std::conditional_t<kSteps || sizeof(Word) == 16, uint4, float>;
   Wire wire;
-  uint32_t step;  // of the words of four lanes
+  uint32_t step;  // the step word of four lanes
   __device__ static bool in_steps(bool alone) { return kSteps && !alone; }
-  // Of a row's word `i`, which is that of lane i % 32 of a warp: its chunk, and it.
+  // The chunk of a row's word `i`, which belongs to lane i % 32 of a warp, and the word.
   __device__ static char* chunk_at(char* box, int i) {
     return box + i / kChunk * (kSteps ? kChunkBytes : kChunk * int(sizeof(Wire)));
   }
@@ -73,7 +77,7 @@ struct Travelling {
     return reinterpret_cast<uint32_t*>(chunk_at(box, i) + kChunk * 16) +
            (i % 32 / 4 * 4 + i % kChunk / 32);
   }
-  // By a whole warp; lanes whose word is not `there` bring nothing.
+  // By a whole warp. Lanes whose word is not `there` contribute nothing.
   __device__ static Travelling of(const Elements<T, Word>& sum, bool alone, bool there) {
     Travelling v{};
     if (in_steps(alone)) {
@@ -110,7 +114,7 @@ struct Travelling {
   }
 
  private:
-  static constexpr uint32_t kWhole = 0x4b000000;  // 2^23, whose steps are 1
+  static constexpr uint32_t kWhole = 0x4b000000;  // 2^23: its last bit is 1
   __device__ void divide(const Elements<T, Word>& sum, bool there) {
     constexpr float kMost = 3.4e38f;
     float high = there ? sum.at[0] : -kMost, low = there ? sum.at[0] : kMost;
@@ -124,7 +128,7 @@ struct Travelling {
       high = max_or_nan(high, __shfl_xor_sync(kAll, high, k));
       low = min_or_nan(low, __shfl_xor_sync(kAll, low, k));
     }
-    // Down to what 24 bits hold, and then to whole steps, so that 0 is one.
+    // Rounds down to 24 bits, and then to whole steps, so that 0 is one of them.
     const uint32_t bits = __float_as_uint(low);
     float least = __uint_as_float((bits >> 31 ? bits + 255 : bits) & ~255u);
     const uint32_t range = __float_as_uint((high - least) * 1.0001f) >> 23 & 255,

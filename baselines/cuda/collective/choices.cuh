@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices of all ranks' tokens where they have come, and their sort by expert, rank and token.
+// The choices of all ranks' tokens after their arrival, and their sort by expert, rank and token.
 #pragma once
 #include "experts.cuh"
 #include "runs.cuh"
 
 namespace fkc::experts {
 
-// The choices of all ranks when they have come, in the order of ranks and tokens, as a warp reads
-// them: 128 at a time.
+// The arrived choices of all ranks, in the order of ranks and tokens. A warp reads 128 at a time.
 struct Choices {
   static constexpr int kAtOnce = 128;
   const Shape& s;
   const Ranks& ranks;
-  int first, limit;  // of this rank's experts: the first one's number, how many there are
+  int first, limit;  // this rank's experts: the first one, and their number
   Runs tokens, chunks;
-  // `of_lane`: how many tokens the rank of this lane has.
+  // `of_lane`: the number of tokens of the rank with the number of this lane.
   __device__ Choices(const Shape& shape, const Ranks& of, int of_lane)
       : s(shape),
         ranks(of),
@@ -27,15 +26,15 @@ struct Choices {
                 int(threadIdx.x) % 32 < of.size
                     ? __ldcg(tokens_of(of, shape, of.rank) + threadIdx.x % 32)
                     : 0) {}
-  // Among this rank's experts, or -1.
+  // The number among this rank's experts, or -1.
   __device__ int local(int expert) const {
     return unsigned(expert - first) < unsigned(limit) ? expert - first : -1;
   }
-  // Four of a lane, as local(); where they are: whose, and which of that rank's.
+  // Four choices of a lane, as local(); their rank, and their number among that rank's choices.
   struct Four {
     int from, at, expert[4];
   };
-  // Where they are, or null.
+  // The place of the four choices, or null.
   __device__ int32_t* place(int chunk, Four& f) const {
     f.from = chunks.find(chunk, f.at);
     f.at = f.at * kAtOnce + int(threadIdx.x) % 32 * 4;
@@ -56,59 +55,63 @@ struct Choices {
   }
 };
 
-// What the sort makes. Rows stand by segment: one for each local expert, or, of two parts, this
-// rank's own rows of all experts before those of the other ranks.
+// The results of the sort. Rows stand by segment. There is a segment for each local expert. With
+// two parts, this rank's own rows of all experts stand before the rows of the other ranks.
 struct Sorted {
-  int32_t *source, *offsets;  // of a row; of a segment, and all rows behind them
+  int32_t *source, *offsets;  // source of a row; first row of a segment, and the number of rows at the end
   int32_t *row_ids, *count;   // or null
-  uint32_t* placed;           // or null: zeros, so many of them
+  uint32_t* placed;           // or null: `zeros` words to clear
   int parts, zeros;
 };
 
-// A block finds the rows of a segment, in the order of ranks and tokens, and their choices' places.
-// Each of its warps has a run of the choices: they count what they have found, and then know where
-// each begins.
+// Chunks of choices which a lane reads at once, and words of hits which a block keeps. The
+// emulation has fewer, so that small cases have several of them.
+constexpr int kSortChunks = kDevice == FK_CUDA ? 8 : 2, kSortKept = kDevice == FK_CUDA ? 16 : 1;
+
+// A bit for each of a lane's choices of the segment, in kSortChunks chunks from `first` on. Adds
+// the number of choices of earlier segments to `less`.
+__device__ inline unsigned find_choices(const Sorted& to, const Choices& choices, int segment,
+                                        int first, int end, int& less) {
+  int of[kSortChunks][4];  // segments
+  unsigned hits = 0;
+#pragma unroll
+  for (int c = 0; c < kSortChunks; ++c) {
+    const Choices::Four four = choices.load(first + c < end ? first + c : choices.chunks.all);
+    const int others = to.parts > 1 && four.from != choices.ranks.rank ? choices.s.local : 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) of[c][j] = four.expert[j] < 0 ? -1 : four.expert[j] + others;
+  }
+#pragma unroll
+  for (int c = 0; c < kSortChunks; ++c) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      less += unsigned(of[c][j]) < unsigned(segment);
+      hits |= unsigned(of[c][j] == segment) << (c * 4 + j);
+    }
+  }
+  return hits;
+}
+
+// A block finds the rows of a segment, in the order of ranks and tokens, and the places of their
+// choices. Each of its warps has a run of the choices. Warps first count their hits, and then know
+// their first place.
 __device__ inline void sort_segment(const Sorted& to, const Choices& choices, int segment) {
-  // Of a lane at once: a word of 32 bits. Such words that are kept until places are known. In the
-  // emulation less, for small cases to have more.
-  constexpr int kChunks = kDevice == FK_CUDA ? 8 : 2, kKept = kDevice == FK_CUDA ? 16 : 1;
+  constexpr int kChunks = kSortChunks, kKept = kSortKept;
   __shared__ unsigned kept[kKept][kThreads];
   __shared__ int below[kWarps], found[kWarps];
   const Shape& s = choices.s;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   const int each = (choices.chunks.all + kWarps - 1) / kWarps, begin = warp * each,
             end = min(begin + each, choices.chunks.all);
-  // Which of a lane's choices in chunks from the first on are of the segment; those of segments
-  // before it are added to `less`.
-  const auto look = [&](int first, int& less) {
-    int of[kChunks][4];  // segments
-    unsigned hits = 0;
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-      const Choices::Four four = choices.load(first + c < end ? first + c : choices.chunks.all);
-      const int others = to.parts > 1 && four.from != choices.ranks.rank ? s.local : 0;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) of[c][j] = four.expert[j] < 0 ? -1 : four.expert[j] + others;
-    }
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        less += unsigned(of[c][j]) < unsigned(segment);
-        hits |= unsigned(of[c][j] == segment) << (c * 4 + j);
-      }
-    }
-    return hits;
-  };
   int less = 0, hit = 0;
   for (int first = begin, n = 0; first < end; first += kChunks, ++n) {
-    const unsigned hits = look(first, less);
+    const unsigned hits = find_choices(to, choices, segment, first, end, less);
     if (n < kKept) kept[n][threadIdx.x] = hits;
     hit += __popc(hits);
   }
   less = __reduce_add_sync(kAll, less);
   hit = __reduce_add_sync(kAll, hit);
-  __syncthreads();  // who is late still reads those of the segment before
+  __syncthreads();  // late warps still read the counts of the previous segment
   if (lane == 0) below[warp] = less, found[warp] = hit;
   __syncthreads();
   int start = 0, at = 0, all = 0;
@@ -128,7 +131,8 @@ __device__ inline void sort_segment(const Sorted& to, const Choices& choices, in
   const unsigned lower = (1u << lane) - 1;
   for (int first = begin, n = 0; first < end; first += kChunks, ++n) {
     int again = 0;
-    const unsigned hits = n < kKept ? kept[n][threadIdx.x] : look(first, again);
+    const unsigned hits =
+        n < kKept ? kept[n][threadIdx.x] : find_choices(to, choices, segment, first, end, again);
     if (__ballot_sync(kAll, hits != 0) == 0) continue;
     for (int c = 0; c < kChunks; ++c) {
       const unsigned four = hits >> (4 * c) & 15;

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_combine: the rank of experts adds up what they say to a token's choices, in float32, and
-// sends one row; the token's rank adds its own experts' answers and the others' rows in the order
-// of ranks. How sums travel is in answers.cuh: rounded to 16 bits they would be wrong by a tenth
-// where two ranks' all but cancel. One launch, whose blocks all run at once.
+// moe_combine: the rank of experts adds their answers to a token's choices, in float32, and sends
+// one row. The token's rank adds the answers of its own experts and the other ranks' rows, in the
+// order of ranks. answers.cuh has the format of sums. Rounded to 16 bits, a sum would be wrong by a
+// tenth if two ranks' sums almost cancel. There is one launch, and all its blocks run at once.
 //
-// Weights go to all ranks first, and meanwhile rows of x are found. Of few tokens, a block looks
-// through all sources for those of its token; every block sends sums and then adds up
-// (combine_few.cuh). Of many, rows are noted by source; those of some processors send sums, the
-// others add up, a warp for each part of a token that is given out next. Stores to another device
-// wait in a processor's queue, and keep whatever else runs there waiting. Who has sent all helps to
-// add up.
+// Weights go to all ranks first. Meanwhile the kernel finds rows of x. With few tokens, a block
+// searches all sources for those of its token; every block sends sums and then adds
+// (combine_few.cuh). With many tokens, rows are noted by source. Blocks of some multiprocessors
+// send sums, the others add. A warp takes the next part of a token, one at a time. Stores to
+// another device wait in a multiprocessor's queue and delay its other work. A sender which is done
+// helps to add.
 //
-// Nobody waits in a circle: sums wait for weights alone. Who sends them has heard of their taker
-// that it has begun this call, so it has taken those of the call before.
+// There is no deadlock: sums wait for weights alone. A sender of sums has heard that the receiver
+// has begun this call, so the receiver has taken all sums of the previous one.
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "combine_few.cuh"
 #include "fk/ops/moe_combine.h"
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace {
 using namespace fkc;
 using namespace fkc::experts;
 
-constexpr int kWords = kChunk / 32;    // of a lane at once
-constexpr unsigned kSendersEvery = 2;  // processors; that of the first block is one of them
+constexpr int kWords = kChunk / 32;    // words of a lane at once
+constexpr unsigned kSendersEvery = 2;  // every second multiprocessor sends, the first block's one too
 
-// A part of a token's row: its number among all of its rank, and words that are whole chunks. It is
-// cut by bytes: another rank may have words of another size, and waits for the same parts.
+// A part of a token's row: its number among all parts of its rank, and its words, which are whole
+// chunks. Rows are cut by bytes, as another rank may have words of another size but waits for the
+// same parts.
 template <class Word>
 struct Part {
   int number, token, first, end;
@@ -36,7 +39,7 @@ struct Part {
   }
 };
 
-// Parts that are given out to warps, who ask for the next one ahead.
+// Parts for warps, which ask for the next part ahead.
 class Parts {
  public:
   __device__ explicit Parts(uint32_t* given) : given_(given) { ask(); }
@@ -54,14 +57,13 @@ class Parts {
   uint32_t ahead_ = 0;
 };
 
-// Rows of x by source; whoever reads them asks whether the source is the row's, so that nothing has
-// to be cleared.
+// Rows of x by source. A reader checks the row's source, so the memory need not be cleared.
 __device__ inline int32_t* rows_by_source(const Shape& s, const Ranks& ranks) {
   return reinterpret_cast<int32_t*>(ranks.at[ranks.rank] + s.places_at);
 }
 
-// Of a warp: the rows of x that answer choices of a token, in their order, and their weights; what
-// each other rank sends is weighed by `sent`.
+// For a warp: the rows of x which answer a token's choices, in their order, and their weights.
+// `sent`: the weight of each other rank's answer.
 struct Rows {
   int row[kChosenMost];
   float weight[kChosenMost], sent[kMostRanks];
@@ -71,7 +73,8 @@ __device__ inline Rows& rows_of_warp() {
   return rows[threadIdx.x / 32];
 }
 
-// How many there are, of `all` in x. By a lane for its choice: `weight` is that of its row.
+// Returns the number of rows, out of `all` in x. Each lane searches for its choice. `weight`: the
+// weight of its row.
 template <class Word>
 __device__ int find_rows(Rows& rows, const Answers<Word>& a, int all, int from, int token,
                          float weight, const Shape& s, const Ranks& ranks) {
@@ -89,7 +92,7 @@ __device__ int find_rows(Rows& rows, const Answers<Word>& a, int all, int from, 
   return __popc(here);
 }
 
-// The sums of a lane's words, from `first` on.
+// Adds rows to the sums of a lane's words, from `first` on.
 template <class T, class Word>
 __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<Word>& a,
                          const Rows& rows, int count, int first, const Shape& s) {
@@ -121,7 +124,7 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
   }
 }
 
-// What this rank's experts say to a token of another rank.
+// Sends the answer of this rank's experts to a token of another rank.
 template <class T, class Word>
 __device__ void send_sum(const Answers<Word>& a, int all, int from, const Part<Word>& part,
                          const Shape& s, const Ranks& ranks, uint32_t call) {
@@ -135,14 +138,14 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, const Part<W
   const int count = find_rows(rows, a, all, from, token, weight, s, ranks);
   if (count == 0) return;
   const bool alone = count == 1;
-  if (alone && lane == 0) rows.weight[0] = 1;  // it is weighed there
+  if (alone && lane == 0) rows.weight[0] = 1;  // the receiver applies its weight
   __syncwarp();
   char* const box = box_of<char>(ranks, s, from, me, token);
 #pragma unroll 1
   for (int first = part.first + lane; first - lane < part.end; first += kChunk) {
     Elements<T, Held<Word>> sum[kWords]{};
     add_rows(sum, a, rows, count, first, s);
-    uint32_t step = 0;  // that this lane sends for its four
+    uint32_t step = 0;  // which this lane sends for its four lanes
 #pragma unroll
     for (int k = 0; k < kWords; ++k) {
       const bool there = first + k * 32 < s.words;
@@ -154,10 +157,10 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, const Part<W
   }
   __syncwarp();
   if (lane == 0) store_release(arrived(ranks, from, me, part.number), call);
-  __syncwarp();  // the rows of the next token come to the same place
+  __syncwarp();  // the rows of the next token use the same memory
 }
 
-// What all ranks' experts say to a token of this rank.
+// Adds the answers of all ranks' experts to a token of this rank.
 template <class T, class Word>
 __device__ void add_up(const Answers<Word>& a, int all, const Part<Word>& part, const Shape& s,
                        const Ranks& ranks, uint32_t call) {
@@ -198,7 +201,7 @@ __device__ void add_up(const Answers<Word>& a, int all, const Part<Word>& part, 
       if (first + k * 32 < s.words)
         store_word(a.out + int64_t(token) * s.words + first + k * 32, sum[k].word());
   }
-  __syncwarp();  // the rows of the next token come to the same place
+  __syncwarp();  // the rows of the next token use the same memory
 }
 
 template <class T, class Word>
@@ -210,7 +213,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int block = int(blockIdx.x), blocks = int(gridDim.x), others = ranks.size - 1;
   uint32_t* const given = mine->pieces + call % 2 * 2;
   s.turn_to(call);
-  // Three loads at once: what is behind the last row is there to be read, and is not noted.
+  // Three loads at once. Sources behind the last row can be read, and are not noted.
   const int thread = block * kThreads + int(threadIdx.x), threads = blocks * kThreads;
   int source = thread < a.most ? __ldcg(a.source + thread) : 0;
   const int rows = __ldcg(a.count);
@@ -221,7 +224,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
   if (block == 0 && threadIdx.x < 2) mine->pieces[(call + 1) % 2 * 2 + threadIdx.x] = 0;
   if (last_to_come(&mine->pushed, call * unsigned(blocks))) tell_all(ranks, &State::sent, call);
-  if (block == 0 || processor() % kSendersEvery == 0) {
+  if (block == 0 || sm_id() % kSendersEvery == 0) {
     wait_for_all(ranks, mine->sent, call);
     Parts parts(&given[0]);
     for (int job = parts.next(); job < s.most * kParts * others; job = parts.next()) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_combine of few tokens. Weights and sums carry their own flags (unflagged.cuh); a block looks
-// through all sources for those of its token, and reads its rows while weights are under way.
+// moe_combine of few tokens. Weights and sums carry their own flags (ll_exchange.cuh). A block
+// searches all sources for those of its token, and reads its rows while weights are in flight.
 //
-// Sums wait for weights alone, and whoever waits for sums has sent its weights before.
+// There is no deadlock: sums wait for weights alone, and a rank sends its weights before it waits
+// for sums.
 #pragma once
+#include "../parts/op.cuh"
 #include "answers.cuh"
-#include "unflagged.cuh"
+#include "ll_exchange.cuh"
 
 namespace fkc::experts {
 
-// f(source, row) for all rows of x that there are, as many at once as a thread can have under way,
-// and the first ones before it is known how many there are.
+// f(source, row) for all rows of x. A thread has as many loads in flight as it can, and starts
+// before the number of rows is known.
 template <class Word, class F>
 __device__ void each_source(const Answers<Word>& a, F f) {
   constexpr int kAtOnce = 8;
@@ -26,15 +28,15 @@ __device__ void each_source(const Answers<Word>& a, F f) {
   }
 }
 
-// Rows of x that answer a token's choices, in their order; of this rank's own tokens also their
-// weights, and what others send.
+// The rows of x which answer a token's choices, in their order. For this rank's own tokens also
+// their weights, and the answers of other ranks.
 struct Found {
   int count, row[kChosenMost], choice[kChosenMost];
   float weight[kChosenMost], sent[kMostRanks];
   unsigned others, alone;
 };
 
-// The weights of rows from `p` on, zeros behind the last one.
+// The weights of rows from `p` on, with zeros behind the last one.
 template <bool kOwn, int kRows>
 __device__ void find_weights(float (&weights)[kRows], const Found& found, int p, int from,
                              int token, const Shape& s, const Ranks& ranks) {
@@ -44,7 +46,7 @@ __device__ void find_weights(float (&weights)[kRows], const Found& found, int p,
   } else {
     uint32_t bits[kRows];
     int32_t* table = table_of(ranks, s, ranks.rank, from) + token * s.top_k;
-    const int count = found.count > 1 ? found.count : 0;  // one that is alone is weighed there
+    const int count = found.count > 1 ? found.count : 0;  // the receiver applies the weight of a single row
     await_words(bits, [&](int q) {
       return p + q < count ? reinterpret_cast<uint32_t*>(table + found.choice[p + q])
                            : static_cast<uint32_t*>(nullptr);
@@ -55,11 +57,12 @@ __device__ void find_weights(float (&weights)[kRows], const Found& found, int p,
   }
 }
 
-// The sum of a token's rows, to its rank; or of this rank's own, with what the others send, to out.
+// Sends the sum of a token's rows to its rank. For an own token, adds the other ranks' answers and
+// writes to out.
 template <class T, bool kOwn, class Word>
 __device__ void add_token(const Answers<Word>& a, const Found& found, int from, int token,
                           const Shape& s, const Ranks& ranks) {
-  constexpr int kWords = 2, kRows = 6;  // of a thread at once
+  constexpr int kWords = 2, kRows = 6;  // words and rows of a thread at once
   using Travels = Travelling<T, Held<Word>>;
   const int me = ranks.rank, count = found.count, lane = int(threadIdx.x) % 32;
   if (!kOwn && count == 0) return;
@@ -108,7 +111,7 @@ __device__ void add_token(const Answers<Word>& a, const Found& found, int from, 
           }
           return all;
         });
-        __syncwarp();  // four lanes look at one step
+        __syncwarp();  // four lanes read one step word
 #pragma unroll
         for (int k = 0; k < kWords; ++k) {
           if (!there(k)) continue;
@@ -144,7 +147,7 @@ __device__ void answer_token(const Answers<Word>& a, int from, int token, const 
   __shared__ int rows[kChosenMost];
   const int lane = int(threadIdx.x);
   const unsigned first = unsigned(from * s.most + token) * unsigned(s.top_k);
-  __syncthreads();  // the rows of the token before have been read
+  __syncthreads();  // the rows of the previous token have been read
   if (lane < kChosenMost) rows[lane] = -1;
   __syncthreads();
   each_source(a, [&](int source, int row) {
@@ -179,8 +182,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (block + 1 == blocks)
     send_table(reinterpret_cast<const int32_t*>(a.weights), a.tokens, s, ranks);
   clear_tables(before, ranks);
-  // All tokens that the other ranks may have come first, from the next rank on, and this one's
-  // last.
+  // All possible tokens of the other ranks come first, from the next rank on, and this rank's
+  // tokens last.
   const int others = (ranks.size - 1) * s.most;
   for (int i = block; i < others + a.tokens; i += blocks) {
     const int from = i < others ? (me + 1 + i / s.most) % ranks.size : me;

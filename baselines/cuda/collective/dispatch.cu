@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch: every token goes once to each rank that has one of its experts, into a box of its
-// own there; who receives puts it into the rows of all of its experts, read once, and its own
-// tokens straight from x. One launch, whose blocks all run at once.
+// moe_dispatch: every token goes once to each rank with one of its experts, into a box of its own.
+// The receiver copies it to the rows of all its experts, and reads it once. It takes its own tokens
+// straight from x. There is one launch, and all its blocks run at once.
 //
-// Of few tokens, every block sends some and then finds the places of some (dispatch_few.cuh). Of
-// many, all blocks send the choices first, which would come late behind rows, and then those of some
-// processors rows; the others sort the choices that come, a block for each expert, and put rows to
-// their places as they come. Stores to another device wait in a processor's queue, and keep whatever
-// else runs there waiting.
+// With few tokens, every block sends some and then finds the places of some (dispatch_few.cuh).
+// With many, all blocks send choices first, as these would arrive late behind rows. Blocks of some
+// multiprocessors then send rows. The others sort the arriving choices, a block for each expert,
+// and copy rows to their places as they arrive. Stores to another device wait in a multiprocessor's
+// queue and delay its other work.
 //
-// Nobody waits in a circle: sending waits for nothing that is sent in this call.
+// There is no deadlock: sending waits for nothing of this call.
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "choices.cuh"
 #include "dispatch_few.cuh"
 #include "fk/ops/moe_dispatch.h"
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace {
 using namespace fkc;
 using namespace fkc::experts;
 
-constexpr int kInFlight = 8;  // words of a thread
+constexpr int kInFlight = 8;  // loads of a thread
 
-// A group of tokens to the other ranks, with a flag.
+// Sends a group of tokens to the other ranks, with a flag.
 template <class Word>
 __device__ void send_group(const Tokens<Word>& tokens, int group, const Shape& s,
                            const Ranks& ranks, uint32_t call) {
@@ -35,7 +37,7 @@ __device__ void send_group(const Tokens<Word>& tokens, int group, const Shape& s
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k)
         if (i + k * kThreads < s.words) words[k] = __ldcg(row + i + k * kThreads);
-      // Not before the first words are on their way, too.
+      // The first loads of words are in flight by now.
       if (i == int(threadIdx.x)) wanted = ranks_of_token(s, tokens.topk_ids + t * s.top_k);
       for (int j = 1; j < ranks.size; ++j) {
         const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
@@ -53,7 +55,7 @@ __device__ void send_group(const Tokens<Word>& tokens, int group, const Shape& s
   store_release(arrived(ranks, r, me, group), call);
 }
 
-// Of a group's tokens: how many rows each has here, and which.
+// The rows of a group's tokens on this rank: their numbers, and their places.
 struct Places {
   int count[kGroup], at[kGroup][kChosenMost];
 };
@@ -82,7 +84,7 @@ __device__ void place_rows(const Tokens<Word>& tokens, const Places& places, int
   }
 }
 
-// Pieces of work, given out to blocks that come for them; the next one is asked for ahead.
+// Pieces of work for blocks, which ask for the next piece ahead.
 class Pieces {
  public:
   __device__ explicit Pieces(uint32_t* given) : given_(given) { ask(); }
@@ -105,7 +107,7 @@ class Pieces {
   uint32_t ahead_ = 0;
 };
 
-// Group by group as they come.
+// Takes groups as they arrive.
 template <class Word>
 __device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, Pieces pieces,
                             const Shape& s, const Ranks& ranks, uint32_t call) {
@@ -133,10 +135,11 @@ __device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, 
   }
 }
 
-// Of the blocks' processors. There is one of each kind, whatever the processors' numbers.
+// Some multiprocessors send. There is a block of each kind, whatever the numbers of the
+// multiprocessors are.
 constexpr unsigned kSendersEvery = 4;
 __device__ inline bool is_sender() {
-  return blockIdx.x == 0 || (blockIdx.x > 1 && processor() % kSendersEvery == 0);
+  return blockIdx.x == 0 || (blockIdx.x > 1 && sm_id() % kSendersEvery == 0);
 }
 
 template <class Word>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch of few tokens. Rows and choices carry their own flags (unflagged.cuh), so nothing is
-// waited for but themselves; nothing is sorted: a block counts the choices that come before those
-// of its token, beside the token's row on its way.
+// moe_dispatch of few tokens. Rows and choices carry their own flags (ll_exchange.cuh), so the
+// kernel waits for nothing else. There is no sort: a block counts the choices before those of its
+// token, while the token's row is in flight.
 #pragma once
+#include "../parts/op.cuh"
 #include "choices.cuh"
+#include "ll_exchange.cuh"
 #include "loose.cuh"
-#include "unflagged.cuh"
 
 namespace fkc::experts {
 
@@ -14,10 +15,10 @@ struct Tokens {
   const Word* x;
   const int32_t* topk_ids;
   int count;
-  Word* rows;  // where they go to
+  Word* rows;  // their destination
 };
 
-// A token to the other ranks that have its experts.
+// Sends a token to the other ranks with one of its experts.
 template <class Word>
 __device__ void send_token(const Tokens<Word>& tokens, int t, const Shape& s, const Ranks& ranks) {
   constexpr int kAtOnce = 4;
@@ -31,7 +32,7 @@ __device__ void send_token(const Tokens<Word>& tokens, int t, const Shape& s, co
       const int i = base + k * kThreads + int(threadIdx.x);
       if (i < s.words) words[k] = load_word(row + i);
     }
-    // Not before the first words are on their way, too.
+    // The first loads of words are in flight by now.
     if (base == 0) {
       const int of = lane < s.top_k ? __ldcg(tokens.topk_ids + t * s.top_k + lane) : -1;
       const int rank = unsigned(of) < unsigned(s.experts) ? s.rank_of(of) : -1;
@@ -51,13 +52,13 @@ __device__ void send_token(const Tokens<Word>& tokens, int t, const Shape& s, co
   }
 }
 
-// How many choices stand before those that are asked for: of experts below theirs, or of theirs and
-// earlier. The last one may be an expert's offset.
+// Questions: how many choices stand before a choice, of lower experts, or of the same expert and
+// earlier? The last question may be an expert's offset.
 struct Questions {
   int count, all, expert[kChosenMost + 1], at[kChosenMost + 1], choice[kChosenMost],
       before[kChosenMost + 1];
 };
-constexpr int kChunks = 4;  // of choices, that a warp reads at once
+constexpr int kChunks = 4;  // chunks of choices which a warp reads at once
 
 __device__ inline void count_before(const Choices& choices, int first, Questions& asked) {
   const int stride = choices.s.stride;
@@ -88,7 +89,8 @@ __device__ inline void count_before(const Choices& choices, int first, Questions
   }
 }
 
-// By a warp: the local experts of a token's choices are asked for, and `expert` where there is one.
+// By a warp: asks for the local experts of a token's choices, and for the offset of `expert` unless
+// it is beyond all.
 __device__ inline void ask(Questions& asked, const Choices& choices, int from, int t, int expert) {
   const Shape& s = choices.s;
   const int lane = int(threadIdx.x) % 32;
@@ -117,7 +119,7 @@ __device__ inline void ask(Questions& asked, const Choices& choices, int from, i
   }
 }
 
-// A token's row to its places.
+// Copies a token's row to its places.
 template <class Word>
 __device__ void put_row(const Tokens<Word>& tokens, const Questions& asked, int from, int t,
                         const Shape& s, const Ranks& ranks) {
@@ -145,14 +147,14 @@ __device__ void put_row(const Tokens<Word>& tokens, const Questions& asked, int 
   }
 }
 
-// A token's rows to their places; `from` is none where this block has only an offset to find, and
-// `expert` beyond all where it has none.
+// Copies a token's rows to their places. `from` is -1 if this block has only an offset to find.
+// `expert` is beyond all experts if the block has no offset to find.
 template <class Word>
 __device__ void take_token(const Tokens<Word>& tokens, const Sorted& to, const Choices& choices,
                            int from, int t, int expert, const Shape& s, const Ranks& ranks) {
   __shared__ Questions asked;
   const int thread = int(threadIdx.x);
-  __syncthreads();  // what is asked for the token before is known to all
+  __syncthreads();  // all threads have read the answers for the previous token
   if (thread < 32) ask(asked, choices, from, t, expert);
   __syncthreads();
   for (int first = 0; first < choices.chunks.all; first += kChunks * kWarps)
@@ -184,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int t = block; t < tokens.count; t += blocks) send_token(tokens, t, s, ranks);
   clear_tables(before, ranks);
   const Choices choices(s, ranks, hear_tokens(s, ranks));
-  // This rank's own tokens first, and beside them the offsets of experts.
+  // This rank's own tokens first, and with them the offsets of experts.
   for (int i = block; i < choices.tokens.all || i <= s.local; i += blocks) {
     int from = -1, t = 0;
     if (i < choices.tokens.all)

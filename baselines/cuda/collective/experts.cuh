@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share that pass tokens to the ranks of their experts, and answers back: what lies
-// where in a rank's memory, and who tells whom. Numbers go on from call to call: those that come
-// with what is sent say that it is there, others that what was sent has been taken and may be sent
-// again.
+// Shared by kernels which send tokens to the ranks of their experts, and answers back: the layout
+// of a rank's memory, and the messages. Message numbers rise from call to call. A number with data
+// says that the data has arrived. Other numbers say that data was taken, and that its memory is
+// free.
 #pragma once
-#include "../tensor_map.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "ranks.cuh"
 
 namespace fkc::experts {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;  // of the kernels that only pass on
-constexpr unsigned kAll = 0xffffffffu;                 // lanes
+constexpr int kThreads = 256, kWarps = kThreads / 32;  // of the kernels which only copy
+constexpr unsigned kAll = 0xffffffffu;                 // all lanes of a warp
 
 // At the head of a rank's own buffer.
 struct State {
   uint32_t sent[kMostRanks], answered[kMostRanks],
-      taken[kMostRanks];    // by rank: the number of a call
-  uint32_t call;            // that has been sent here
-  uint32_t blocks[2];       // that have sent, or taken
-  uint32_t pushed, sorted;  // blocks, or segments, of all calls
-  uint32_t pieces[4];       // of this call that have been given out, by kind
+      taken[kMostRanks];    // numbers of calls, by rank
+  uint32_t call;            // the number of the call which this rank has sent
+  uint32_t blocks[2];       // blocks which have sent, or taken
+  uint32_t pushed, sorted;  // blocks, or segments, since the first call
+  uint32_t pieces[4];       // pieces of this call which blocks have taken, by kind
 };
-// Behind it, by block: the number of its last call. Then, by rank and part of a token or group of
-// tokens: the number of the call whose rows have come. At the same place whatever else is in a
-// buffer, as instances share those of the same size.
+// Behind it stands the number of the last call of each block. Then, by rank and part of a token or
+// group of tokens: the number of the call whose rows have arrived. These have the same place in
+// every buffer, as instances share buffers of the same size.
 constexpr int kBlocksMost = 2048, kGroup = 4, kTokensMost = 32768, kParts = 4, kFew = 512,
               kChosenMost = 32;
 constexpr int64_t kNumbersAt = 256, kArrivedAt = kNumbersAt + kBlocksMost * 4,
@@ -33,7 +34,7 @@ static_assert(sizeof(State) <= kNumbersAt, "the state fits");
 __device__ inline State* state_of(const Ranks& ranks, int rank) {
   return reinterpret_cast<State*>(ranks.at[rank]);
 }
-// Every launch on a buffer has as many blocks, each of which counts its calls.
+// Every launch on a buffer has as many blocks, and each counts its calls.
 __device__ inline uint32_t* number_of(const Ranks& ranks) {
   return reinterpret_cast<uint32_t*>(ranks.at[ranks.rank] + kNumbersAt) + blockIdx.x;
 }
@@ -45,12 +46,12 @@ __device__ inline void end_call(const Ranks& ranks, uint32_t call) {
   if (threadIdx.x == 0) *number_of(ranks) = call;
 }
 
-// Until all ranks have come as far as `number`.
+// Waits until the numbers of all ranks have reached `number`.
 __device__ inline void wait_for_all(const Ranks& ranks, const uint32_t* numbers, uint32_t number) {
   if (int(threadIdx.x) < ranks.size) wait_until(numbers + threadIdx.x, number);
   __syncthreads();
 }
-// What all blocks have done is seen by the last one to come here, whose threads get true.
+// True in the threads of the last block which comes here. This block sees the writes of all blocks.
 __device__ inline bool last_block(uint32_t* blocks) {
   __shared__ bool last;
   __syncthreads();
@@ -63,8 +64,8 @@ __device__ inline bool last_block(uint32_t* blocks) {
   __syncthreads();
   return last;
 }
-// The same of some blocks, whose arrivals are counted on from call to call: `all` is that of the
-// last one of this call.
+// The same for some of the blocks. Their arrivals are counted from call to call. `all`: the number
+// of the last arrival of this call.
 __device__ inline bool last_to_come(uint32_t* arrivals, uint32_t all) {
   __shared__ bool last;
   __syncthreads();
@@ -76,7 +77,7 @@ __device__ inline bool last_to_come(uint32_t* arrivals, uint32_t all) {
   __syncthreads();
   return last;
 }
-// Says that a block has done something of which the arrivals are counted.
+// Counts an arrival of this block.
 __device__ inline void arrive(uint32_t* arrivals) {
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -92,32 +93,32 @@ __device__ inline void tell_all(const Ranks& ranks, uint32_t (State::*what)[kMos
 }
 
 struct Shape {
-  int words, experts, local, top_k, most;  // words of a row; tokens of a rank at most
-  int stride, group;  // of a rank's table, in choices; tokens that are sent at once
-  int64_t tokens_at, table_at, places_at, rows_at, answers_at, row_bytes;  // in a rank's buffer
+  int words, experts, local, top_k, most;  // words: of a row. most: tokens of a rank
+  int stride, group;  // stride: choices of a rank's table. group: tokens of a message
+  int64_t tokens_at, table_at, places_at, rows_at, answers_at, row_bytes;  // offsets in a rank's buffer
   int64_t tables,
-      boxes;  // bytes of what calls use in turn: tables; boxes, or 0 where there is one set
+      boxes;  // bytes of a set which calls use in turn: tables; boxes, or 0 for a single set
   __device__ int rank_of(int expert) const { return expert / local; }
-  // Who has finished a call has heard of all ranks that they are done with the one before it, whose
-  // tables and boxes are those of the next one.
+  // A rank which has ended a call knows that all ranks are done with the call before. That call's
+  // tables and boxes are those of the next call.
   __device__ void turn_to(uint32_t call) {
     const int64_t odd = call % 2;
     tokens_at += odd * tables, table_at += odd * tables, rows_at += odd * boxes;
   }
 };
 
-// How many tokens each rank has, and what it has for each of their choices.
+// The number of tokens of each rank, and a word for each of their choices.
 __device__ inline int32_t* tokens_of(const Ranks& ranks, const Shape& s, int owner) {
   return reinterpret_cast<int32_t*>(ranks.at[owner] + s.tokens_at);
 }
 __device__ inline int32_t* table_of(const Ranks& ranks, const Shape& s, int owner, int from) {
   return reinterpret_cast<int32_t*>(ranks.at[owner] + s.table_at) + int64_t(from) * s.stride;
 }
-// Where the choices of tokens that came from a rank have their rows.
+// The rows of the choices of another rank's tokens.
 __device__ inline int32_t* places_of(const Ranks& ranks, const Shape& s, int from) {
   return reinterpret_cast<int32_t*>(ranks.at[ranks.rank] + s.places_at) + int64_t(from) * s.stride;
 }
-// A token's row on its way.
+// The box of a token's row in flight.
 template <class Word>
 __device__ Word* box_of(const Ranks& ranks, const Shape& s, int owner, int from, int token) {
   return reinterpret_cast<Word*>(ranks.at[owner] + s.rows_at +
@@ -134,7 +135,7 @@ __device__ inline unsigned ranks_of_token(const Shape& s, const int32_t* choices
   return wanted;
 }
 
-// The part of `block` among `blocks` of this rank's table goes to all ranks; `words` has one for
+// Sends the part of `block` among `blocks` of this rank's table to all ranks. `words`: a word for
 // each choice.
 __device__ inline void push_table(const int32_t* words, int tokens, int block, int blocks,
                                   const Shape& s, const Ranks& ranks) {
@@ -149,7 +150,7 @@ __device__ inline void push_table(const int32_t* words, int tokens, int block, i
 
 inline int64_t whole(int64_t bytes) { return cdiv(bytes, 256) * 256; }
 
-// Rows of words; in boxes a row has `boxed` bytes.
+// Rows of words. A row has `boxed` bytes in a box.
 template <class Init>
 Shape shape_of(const Init& init, int64_t element, int64_t boxed, int word) {
   const int64_t ranks = init.comm->size, row = init.hidden_size * element;
@@ -165,13 +166,13 @@ Shape shape_of(const Init& init, int64_t element, int64_t boxed, int word) {
   s.tables = whole(kMostRanks * 4) + whole(ranks * s.stride * 4);
   s.tokens_at = kHead;
   s.table_at = s.tokens_at + whole(kMostRanks * 4);
-  s.places_at = s.tokens_at + 3 * s.tables;  // of few tokens; of many, calls turn to two
+  s.places_at = s.tokens_at + 3 * s.tables;  // three sets for few tokens; many tokens use two
   s.rows_at = s.answers_at = s.places_at + whole(ranks * s.stride * 4);
   return s;
 }
 
-// The memory of the exchanges of an op, shared by instances of one shape: what ranks are in the
-// midst of when one begins the next call is known of one shape alone.
+// The memory of an op's exchanges. Instances of one shape share it. The state of ranks between two
+// calls has a meaning for one shape only.
 template <class Op>
 class Exchange {
  public:
@@ -194,7 +195,7 @@ class Exchange {
   std::optional<Shared<Op>> shared_;
   int64_t element_, boxed_, boxes_ = 0;
 };
-// What dispatch and combine have in common beside it.
+// The common base of dispatch and combine.
 template <class Op>
 struct Exchanging : Base<Op> {
   using Base<Op>::Base;
@@ -212,7 +213,7 @@ struct Exchanging : Base<Op> {
   // From prepare() of an op.
   void share(int64_t element, int64_t boxed, bool boxes_twice) {
     exchange.emplace(this->init, element, boxed, boxes_twice);
-    processors = multiprocessors();
+    processors = sm_count();
   }
   std::optional<Exchange<Op>> exchange;
   int processors = 0;

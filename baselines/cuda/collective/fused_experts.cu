@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// fused_moe_ep: experts begin on rows that have come while others travel, and answers go back as tiles end. Choices are sent and
-// sorted first (choices.cuh); then there are two products of sorted rows (grouped.cuh), whose blocks have three warps that talk:
-//   rows_in      warps 9-11 send rows of x to the ranks of their experts, and put those that have come to their places; the warp that
-//                fills the ring waits for the rows of its tile alone
-//   answers_out  warps 9-11 send every tile of answers, when it is written, to the rank that asked
-// Of many tokens this rank's own rows are segments of their own: multiplied first on the way in, while the others travel, and last on
-// the way out, while the others' answers travel. At the end everybody adds up the answers to its own tokens.
+// fused_moe_ep: experts begin with rows which have arrived, and answers go back as tiles end.
+// Choices are sent and sorted first (choices.cuh). Then there are two grouped GEMMs
+// (moe/grouped_gemm.cuh), whose blocks have three warps for communication:
+//   rows_in      warps 9-11 send rows of x to the ranks of their experts, and copy arriving rows to their
+//                places; the producer warp waits only for the rows of its tile
+//   answers_out  warps 9-11 send every tile of answers, when it is written, to the rank which asked
+// With many tokens, this rank's own rows are segments of their own. On the way in they are
+// multiplied first, while the others travel. On the way out they come last, while the others'
+// answers travel. At the end every rank adds the answers to its own tokens.
 //
-// Nobody waits in a circle: sending rows waits for nothing, placing them for what other ranks send, tiles for what is placed, and
-// answers for tiles. A rank writes to another one's memory only when that has said with its choices that it is done with the call
-// before.
-#include "fk/ops/fused_moe_ep.h"
-#include "../grouped.cuh"
+// There is no deadlock. Sending rows waits for nothing, placing rows waits for other ranks' sends,
+// tiles wait for placed rows, and answers wait for tiles. A rank writes to another rank's memory
+// only after the other rank's choices have arrived. These say that the other rank is done with the
+// call before.
+#include "../moe/grouped_gemm.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/pipeline.cuh"
 #include "choices.cuh"
+#include "fk/ops/fused_moe_ep.h"
 
 namespace {
 using namespace fkc;
 using namespace fkc::experts;
-using grouped::Filler;
+using grouped::Loads;
 using grouped::Ring;
 using grouped::Tiles;
 
@@ -32,7 +38,7 @@ __global__ void __launch_bounds__(experts::kThreads) send_choices(const int32_t*
   if (threadIdx.x == 0) mine->call = call + 1;
 }
 
-// A block per segment.
+// A block for each segment.
 __global__ void __launch_bounds__(experts::kThreads) sort_choices(Sorted to, Shape s, const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
   const State* mine = state_of(ranks, ranks.rank);
@@ -41,7 +47,7 @@ __global__ void __launch_bounds__(experts::kThreads) sort_choices(Sorted to, Sha
   sort_segment(to, Choices(s, ranks), int(blockIdx.x));
 }
 
-// Every choice has been answered.
+// After all answers have arrived, adds them.
 template <class T>
 __global__ void __launch_bounds__(experts::kThreads) add_answers(const int32_t* topk_ids, const float* weights, uint4* out, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
@@ -65,25 +71,25 @@ __global__ void __launch_bounds__(experts::kThreads) add_answers(const int32_t* 
   if (last_block(&mine->blocks[1])) tell_all(ranks, &State::taken, mine->call);
 }
 
-constexpr int kBlock = grouped::kThreads, kMultiply = 256, kTalkingWarps = 3;  // threads of a block, of those that multiply
+constexpr int kBlock = grouped::kThreads, kMultiply = 256, kTalkingWarps = 3;  // threads of a block; threads which multiply
 constexpr int kRegistersMultiply = 208, kRegistersElse = 88;
-constexpr int kBucket = 64;   // sorted rows whose places are counted together
-constexpr int kInFlight = 4;  // words of 16 bytes of a thread
+constexpr int kBucket = 64;   // sorted rows with one counter of placed rows
+constexpr int kInFlight = 4;  // loads of 16 bytes of a thread
 
 struct Rows {
   const uint4* x;
   const int32_t* topk_ids;
   uint4* sorted;
   Sorted places;
-  int tokens;  // of this rank
+  int tokens;  // tokens of this rank
 };
 
-// One of the warps that talk: number `warp` of `warps` on this rank.
+// One of the communication warps: number `warp` of `warps` on this rank.
 struct Talker {
   int warp = int(blockIdx.x) * kTalkingWarps + int(threadIdx.x) / 32 - (kMultiply / 32 + 1), warps = int(gridDim.x) * kTalkingWarps, lane = int(threadIdx.x) % 32;
 };
 
-// Words of a row, several of a lane's in flight.
+// Words of a row, with several loads of a lane in flight.
 __device__ inline void load_few(uint4 (&few)[kInFlight], const uint4* row, int first, int words) {
 #pragma unroll
   for (int k = 0; k < kInFlight; ++k)
@@ -118,7 +124,7 @@ __device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, 
   }
 }
 
-// This rank's own rows first, then the others' group by group as they come.
+// Places this rank's own rows first, then the others' group by group as they arrive.
 __device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks, uint32_t call) {
   const Talker talker;
   const int me = ranks.rank, groups = (s.most + s.group - 1) / s.group;
@@ -132,7 +138,7 @@ __device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks,
     __syncwarp();
     const int32_t *ids = table_of(ranks, s, me, from), *places = places_of(ranks, s, from);
     for (int t = first; t < end; ++t) {
-      // A lane has the place of a choice.
+      // Each lane has the place of a choice.
       const int choice = t * s.top_k + talker.lane, expert = talker.lane < s.top_k ? __ldcg(ids + choice) : -1;
       const int place = expert >= 0 && expert < s.experts && s.rank_of(expert) == me ? __ldcg(places + choice) : -1;
       const unsigned here = __ballot_sync(0xffffffffu, place >= 0);
@@ -151,13 +157,13 @@ __device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks,
   }
 }
 
-// By one thread, until the rows of a tile are in their places.
+// By one thread: waits until the rows of a tile are in their places.
 __device__ inline void wait_for_rows(const Rows& rows, int all, int first, int count) {
   for (int b = first / kBucket; b * kBucket < first + count; ++b) wait_until(rows.places.placed + b, uint32_t(min(kBucket, all - b * kBucket)));
-  fence_async();  // threads wrote them, the copy engine reads them
+  fence_proxy_async();  // threads wrote them, the copy engine reads them
 }
 
-// silu(x @ gate^T) * (x @ up^T) of sorted rows that are on their way.
+// silu(x @ gate^T) * (x @ up^T) of sorted rows in flight.
 template <class T, int kMost>
 __global__ void __launch_bounds__(kBlock, 1)
     rows_in(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const grouped::Arguments<T> a, const __grid_constant__ Rows rows,
@@ -166,22 +172,23 @@ __global__ void __launch_bounds__(kBlock, 1)
   Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
   Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + grouped::kRows / 2 - 1) / (grouped::kRows / 2)};
   if (threadIdx.x == 0) {
-    ring.init();
-    fence_barriers();
+    ring.init(8);
+    fence_mbarrier_init();
   }
   inputs_then_next();
   __syncthreads();
   if (threadIdx.x < kMultiply) {
-    more_registers<kRegistersMultiply>();
+    warpgroup_reg_alloc<kRegistersMultiply>();
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x) grouped::multiply_tile<T, true, Ring<kMost>::kStep>(ring, a, tile);
     return;
   }
-  fewer_registers<kRegistersElse>();
+  warpgroup_reg_dealloc<kRegistersElse>();
   if (threadIdx.x == kMultiply) {
     const int all = __ldcg(a.offsets + a.segments);
-    Filler<T, true, kMost> filler{x, weight, a, ring, tile};
-    filler.first_weights();
-    filler.rest([&](const auto& t) { wait_for_rows(rows, all, t.row, t.rows); });
+    const auto wait = [&](const auto& t) { wait_for_rows(rows, all, t.row, t.rows); };
+    Loads<T, true, kMost, 1, decltype(wait)> loads{x, weight, a, ring, tile, wait};
+    load_first_weights(loads);
+    load_rest(loads);
   } else if (threadIdx.x >= kMultiply + 32) {
     const uint32_t call = *static_cast<volatile uint32_t*>(&state_of(ranks, ranks.rank)->call);
     send_rows(rows, s, ranks, call);
@@ -189,7 +196,7 @@ __global__ void __launch_bounds__(kBlock, 1)
   }
 }
 
-// A tile of answers, by the warps that talk: every row to the rank that asked.
+// Sends a tile of answers, by the communication warps: every row to the rank which asked.
 template <class T, int kMost>
 __device__ void send_tile(const grouped::Arguments<T>& a, const Tiles<kMost>& tile, const int32_t* source, const Shape& s, const Ranks& ranks) {
   constexpr int kWords = grouped::kRows * int(sizeof(T)) / 16;  // of a row of a tile
@@ -213,45 +220,45 @@ __device__ void send_tile(const grouped::Arguments<T>& a, const Tiles<kMost>& ti
   }
 }
 
-// x @ weight^T of sorted rows; answers go to who asked.
+// x @ weight^T of sorted rows. Answers go to the ranks which asked.
 template <class T, int kMost>
 __global__ void __launch_bounds__(kBlock, 1)
     answers_out(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const grouped::Arguments<T> a, const int32_t* source,
                 const __grid_constant__ Shape s, const __grid_constant__ Ranks ranks) {
   char* const shared = dynamic_shared();
   Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
-  const uint32_t written = ring.base + 128, sent = ring.base + 136;  // a tile's numbers: by those who multiply, by those who talk
+  const uint32_t written = ring.base + 128, sent = ring.base + 136;  // barriers of a tile: the warps which multiply arrive at `written`, the communication warps at `sent`
   Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + grouped::kRows - 1) / grouped::kRows};
   if (threadIdx.x == 0) {
-    ring.init();
-    barrier_init(written, kMultiply / 32);
-    barrier_init(sent, kTalkingWarps);
-    fence_barriers();
+    ring.init(8);
+    mbarrier_init(written, kMultiply / 32);
+    mbarrier_init(sent, kTalkingWarps);
+    fence_mbarrier_init();
   }
   __syncthreads();
   int round = 0;
   if (threadIdx.x < kMultiply) {
-    more_registers<kRegistersMultiply>();
+    warpgroup_reg_alloc<kRegistersMultiply>();
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x, ++round) {
       grouped::multiply_tile<T, false, Ring<kMost>::kStep>(ring, a, tile);
-      if (round > 0) barrier_wait(sent, (round - 1) & 1);  // or a turn of `written` would be missed
+      if (round > 0) mbarrier_wait(sent, (round - 1) & 1);  // or the communication warps would miss a phase of `written`
       __syncwarp();
-      if (threadIdx.x % 32 == 0) barrier_arrive(written);
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(written);
     }
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (threadIdx.x == kMultiply) {
-      Filler<T, false, kMost> filler{x, weight, a, ring, tile};
-      filler.first_weights();
+      Loads<T, false, kMost> loads{x, weight, a, ring, tile, {}};
+      load_first_weights(loads);
       inputs_then_next();
-      filler.rest([](const auto&) {});
+      load_rest(loads);
     } else if (threadIdx.x >= kMultiply + 32) {
-      wait_for_previous();
+      grid_dependency_wait();
       for (int at = blockIdx.x; tile.find(at); at += gridDim.x, ++round) {
-        barrier_wait(written, round & 1);
+        mbarrier_wait(written, round & 1);
         send_tile<T, kMost>(a, tile, source, s, ranks);
         __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(sent);
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(sent);
       }
     }
   }
@@ -262,7 +269,7 @@ __global__ void __launch_bounds__(kBlock, 1)
 
 struct FusedMoeEp : Base<fk::fused_moe_ep> {
   using Base::Base;
-  // What a call needs besides: rows in the order of experts, which become answers; hidden rows; tables.
+  // Scratch memory: rows in the order of experts, which become answers; hidden rows; tables.
   struct Scratch {
     int64_t rows, sorted, hidden, source, offsets, placed, bytes;
     int parts, buckets;
@@ -279,7 +286,7 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
   static Scratch scratch_of(const op::init& init) {
     const Shape s = shape(init);
     Scratch b{};
-    // Own rows apart where they fill tiles.
+    // This rank's own rows are a part of their own if they fill tiles.
     b.parts = int64_t(s.most) * s.top_k >= init.num_experts * kBucket * 2 ? 2 : 1;
     b.rows = init.comm->size * init.max_tokens_per_rank * std::min<int64_t>(init.top_k, s.local);
     b.buckets = int(cdiv(b.rows, kBucket));
@@ -310,12 +317,13 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     shared.emplace(init.comm, shared_bytes(init));
     w13 = grouped::map_of_gated(weights.w13->data, local, init.intermediate_size, init.hidden_size, bf16);
     w2 = grouped::map_of(weights.w2->data, local * init.hidden_size, init.intermediate_size, bf16, grouped::kRows);
-    processors = multiprocessors();
+    processors = sm_count();
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      // Half as many rows of an expert again as on average, so that few need more than one tile of the smaller kinds.
+      // Room for 1.5 times the average rows of an expert, so that few experts need more than one
+      // tile.
       const int64_t typical = cdiv(a.x->shape[0] * init.comm->size * init.top_k * 3, init.num_experts * 2);
       if (typical <= 64) go<T, 64>(a, ctx);
       else if (typical <= 128) go<T, 128>(a, ctx);
@@ -340,12 +348,12 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     product(rows_in<T, kMost>, kMost, ctx, grouped::map_of(sorted, b.rows, channels, std::is_same_v<T, __nv_bfloat16>, grouped::step_of(kMost)), w13,
             grouped::Arguments<T>{activated, places.offsets, segments, s.local, 0, hidden, channels},
             Rows{x, ids, reinterpret_cast<uint4*>(sorted), places, tokens}, s, ranks);
-    // Those of other ranks, the second part, first.
+    // The second part, other ranks' rows, comes first.
     product(answers_out<T, kMost>, kMost, ctx, grouped::map_of(activated, b.rows, hidden, std::is_same_v<T, __nv_bfloat16>, grouped::step_of(kMost)), w2,
             grouped::Arguments<T>{sorted, places.offsets, segments, s.local, segments - s.local, channels, hidden}, places.source, s, ranks);
     launch(add_answers<T>, blocks_for(tokens), experts::kThreads, 0, ctx, ids, fk::data<float>(a.topk_weights), fk::data<uint4>(a.out), tokens, s, ranks);
   }
-  // All blocks run at once.
+  // All blocks have to run at once.
   template <class... P, class... A> void product(void (*kernel)(P...), int most, const fk_ctx& ctx, A... arguments) const {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, grouped::shared_bytes(most)), "shared memory");
     launch(kernel, unsigned(processors), kBlock, size_t(grouped::shared_bytes(most)), ctx, arguments...);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_gather, all_gather_columns and all_to_all, in steps (in_steps.cuh): what a rank has goes to the others' boxes,
-// and from there to its place.
+// all_gather, all_gather_columns and all_to_all, in steps (staged.cuh): data of a rank goes to the
+// boxes of the others, and from there to its place.
+#include "../parts/op.cuh"
 #include "fk/ops/all_gather.h"
 #include "fk/ops/all_gather_columns.h"
 #include "fk/ops/all_to_all.h"
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace {
 using namespace fkc;
 
 constexpr int kThreads = 512;
 
-// Where word i of rank r's x goes: rows of `width` words beside those of the other ranks, in rows of `all` words,
-// beyond which nothing is kept.
+// The place of word i of rank r's x. Rows of `width` words stand beside those of the other ranks,
+// in rows of `all` words. Words beyond are dropped.
 struct Place {
   int64_t width, all;
   __device__ int64_t of(int r, int64_t i) const {
@@ -21,10 +22,11 @@ struct Place {
   }
 };
 
-// Of x, `total` words go to every rank; with `apart`, part r of x to rank r, each of `total` words.
+// `total` words of x go to every rank. With `apart`, part r of x goes to rank r, and each part has
+// `total` words.
 template <class Word>
 __global__ void __launch_bounds__(kThreads, 2)
-    exchange(const Word* x, Word* out, int64_t total, bool apart, Place place, int tile, unsigned steps, const __grid_constant__ Ranks ranks) {
+    staged_exchange(const Word* x, Word* out, int64_t total, bool apart, Place place, int tile, unsigned steps, const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
   const Steps block(ranks);
   const int me = ranks.rank;
@@ -68,7 +70,7 @@ void run(const fk_in* x, const fk_out* out, int64_t total, bool apart, int64_t w
     using Word = decltype(type);
     constexpr int64_t kWord = sizeof(Word);
     const Cut cut(total / kWord, Boxes::room(ranks.size) / kWord);
-    launch(exchange<Word>, unsigned(cut.blocks), kThreads, 0, ctx, fk::data<Word>(x), fk::data<Word>(out), total / kWord, apart,
+    launch(staged_exchange<Word>, unsigned(cut.blocks), kThreads, 0, ctx, fk::data<Word>(x), fk::data<Word>(out), total / kWord, apart,
            Place{width / kWord, all / kWord}, cut.tile, cut.steps, ranks);
   };
   if (total == 0) return;

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_gather_linear in one kernel: two warps of every block send this rank's rows to the others, few at a time, while tiles of
-// this rank's own rows are multiplied (product.cuh), and then tiles of the others' as they have come (overlap.hpp).
-//   warps 10, 11  send rows, and say that they were sent
+// all_gather_linear in one kernel. Two warps of every block send this rank's rows to the others,
+// some at a time. Meanwhile the other warps multiply tiles of this rank's own rows
+// (overlapped_gemm.cuh). Tiles of the others' rows follow as they arrive (overlap.hpp).
+//   warps 10, 11  send rows, and messages about them
 //
-// Rows of a call go to one of two boxes, in turn: who sends waits until the reader is done with the call before the last one.
+// Calls use two boxes in turn. A sender waits until the reader is done with the call before the
+// last one.
+#include "../parts/cluster.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/tensor_map.cuh"
+#include "../parts/tma.cuh"
+#include "../parts/wgmma.cuh"
 #include "fk/ops/all_gather_linear.h"
-#include "product.cuh"
+#include "overlapped_gemm.cuh"
 
 namespace {
 using namespace fkc;
@@ -21,7 +29,7 @@ template <class T> struct Arguments {
   RowRoom room;
 };
 
-// This rank's rows are read where they are, the others' from the box that they were sent to.
+// This rank's rows are read in place, the others' rows from their boxes.
 struct GatheredRows {
   const CUtensorMap &own, &boxes;
   const Plan& plan;
@@ -36,11 +44,11 @@ struct GatheredRows {
     static_assert(kUnits == 32, "a lane each");
     if (unit < plan.units()) wait_until(number_at(ranks, ranks.rank, room.number(pair.part, unit)), call + 1);
     __syncwarp();
-    fence_async();  // others wrote it, the copy engine reads it
+    fence_proxy_async();  // other ranks wrote it, TMA reads it
   }
   __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
-    if (pair.part == ranks.rank) return copy_box_2d(to, own, k, first(pair), barrier);
-    copy_box_3d(to, boxes, k, plan.begin(pair.part) + first(pair), int(call % 2), barrier);
+    if (pair.part == ranks.rank) return tma_load_2d(to, own, k, first(pair), barrier);
+    tma_load_3d(to, boxes, k, plan.begin(pair.part) + first(pair), int(call % 2), barrier);
   }
 };
 
@@ -94,21 +102,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Ring<kStages> ring{(shared_address(shared) + 1023) & ~1023U};
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
-    ring.init();
-    fence_barriers();
+    ring.init(kConsumers / 32);
+    fence_mbarrier_init();
   }
   cluster_sync();
   if (warp < 8) {
-    more_registers<kRegistersMultiply>();
-    wait_for_previous();  // out may still be read
+    warpgroup_reg_alloc<kRegistersMultiply>();
+    grid_dependency_wait();  // the previous kernel may still read out
     multiply_tiles<T>(ring, a, ranks.rank);
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (warp == 8) {
       GatheredRows rows{x, boxes, a.plan, a.room, ranks};
-      Filler<kStages, Order::kGathered, GatheredRows>{weight, rows, a.k, ring, Pairs<Order::kGathered>(a.plan, ranks.rank)}.run();
+      Loads<kStages, Order::kGathered, GatheredRows>{weight, rows, a.k, ring, Pairs<Order::kGathered>(a.plan, ranks.rank)}.run();
     } else if (warp >= 10) {
-      wait_for_previous();
+      grid_dependency_wait();
       send_rows(a, ranks);
     }
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a divided layer has instead of its parts: all_reduce_add_rms_norm, a row by a block and the sum at once
-// (at_once.cuh), and the embedding of a vocabulary of which this rank has a part.
-#include "at_once.cuh"
+// Ops of divided layers: all_reduce_add_rms_norm with a block for each row and a one-shot sum
+// (one_shot.cuh), and the embedding of a divided vocabulary.
+#include "../parts/op.cuh"
 #include "fk/ops/all_reduce_add_rms_norm.h"
 #include "fk/ops/vocab_parallel_embedding.h"
+#include "one_shot.cuh"
 
 namespace {
 using namespace fkc;
@@ -12,10 +13,10 @@ constexpr int kThreadsMax = 512, kPerMax = 4;
 
 template <class T, int kPer, int kMost>
 __global__ void __launch_bounds__(kThreadsMax)
-    add_norm(const uint4* x, uint4* residual, const uint4* weight, uint4* out, int words, int rows, float eps, const __grid_constant__ Ranks ranks) {
+    one_shot_all_reduce_rms_norm(const uint4* x, uint4* residual, const uint4* weight, uint4* out, int words, int rows, float eps, const __grid_constant__ Ranks ranks) {
   constexpr int kCount = 16 / sizeof(T);
-  // What comes from memory is on its way before it is known where anything goes: of the first row, which mostly is the only one,
-  // x and residual; and weights, where there are registers for them, before x exists.
+  // Loads are in flight before their use is known: x and residual of the first row, which is mostly
+  // the only one. Weights are loaded before x exists, if there are registers for them.
   uint4 own[kPer], before[kPer], gain[1];
   const int first = int(blockIdx.x);
   const auto each = [&](auto f) {
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(kThreadsMax)
       for (int k = 0; k < kCount; ++k) values[p].at[k] *= scale * w.at[k];
       out[base + i] = values[p].word();
     });
-    __syncthreads();  // block_sum's memory
+    __syncthreads();  // block_sum() uses its memory again
   }
 }
 
@@ -85,7 +86,7 @@ struct AllReduceAddRmsNorm : Base<fk::all_reduce_add_rms_norm> {
           launch(kernel, unsigned(std::min<int64_t>(rows, 132)), threads, 0, ctx, fk::data<uint4>(a.x), fk::data<uint4>(a.residual),
                  fk::data<uint4>(weights.weight), fk::data<uint4>(a.out), words, int(rows), float(init.eps), shared->ranks());
         };
-        words <= kThreadsMax ? go(add_norm<decltype(type), 1, decltype(most)::value>) : go(add_norm<decltype(type), kPerMax, decltype(most)::value>);
+        words <= kThreadsMax ? go(one_shot_all_reduce_rms_norm<decltype(type), 1, decltype(most)::value>) : go(one_shot_all_reduce_rms_norm<decltype(type), kPerMax, decltype(most)::value>);
       });
     });
   }
@@ -98,7 +99,7 @@ template <class From, class To> __global__ void embed(const From* table, const i
   const int64_t row = ids[blockIdx.x] - first;
   const bool here = row >= 0 && row < rows;
   for (int i = int(threadIdx.x); i < width; i += int(blockDim.x))
-    out[int64_t(blockIdx.x) * width + i] = as<To>(here ? value_of(table[row * width + i]) : 0.F);
+    out[int64_t(blockIdx.x) * width + i] = from_float<To>(here ? to_float(table[row * width + i]) : 0.F);
 }
 
 struct VocabParallelEmbedding : Base<fk::vocab_parallel_embedding> {

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_all_reduce and linear_reduce_scatter in one kernel: while tiles are multiplied (product.cuh), those that are ready are
-// sent to the rank whose rows they are, which adds them up and, of an all_reduce, sends the sum to everybody (overlap.hpp). As
-// where linear and the collective are called one after the other, every rank's share is rounded once and the shares are added
-// in float32 in the order of the ranks. Two ranks have another kernel where K is short (linear_sum_of_two.cuh).
-//   warp 9        sends tiles from shared memory with the copy engine, and says that they were sent
-//   warps 10, 11  add up, and take what others have added up; warps that have multiplied all of their tiles, too
+// linear_all_reduce and linear_reduce_scatter in one kernel. While tiles are multiplied
+// (overlapped_gemm.cuh), ready tiles are sent to the rank which owns their rows. This rank adds
+// them and, for all_reduce, sends the sum to all (overlap.hpp). As with separate kernels, every
+// rank's share is rounded once, and shares are added in float32 in the order of ranks. Two ranks
+// have another kernel for short K (linear_sum_of_two.cuh).
+//   warp 9        sends tiles from shared memory by TMA, and messages about them
+//   warps 10, 11  add, and take the sums of other ranks; warps which have multiplied all their tiles help
 //
-// Boxes are as large as the largest call, so within a call nobody waits for room. What is in them is overwritten by the next call: a
-// share is sent only when its owner has said that it is done with the call before (`taken`), and a sum only after a share of
-// this call has come from the rank that it goes to, which is then done with the call before, too.
+// Boxes are as large as the largest call, so no rank waits for room within a call. The next call
+// overwrites them. A share is sent only after its owner has said that it is done with the previous
+// call (`taken`). A sum is sent only after a share of this call has come from the receiver, which
+// is then done with the previous call too.
+#include "../parts/cluster.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/tma.cuh"
+#include "../parts/wgmma.cuh"
 #include "fk/ops/linear_all_reduce.h"
 #include "fk/ops/linear_reduce_scatter.h"
 #include "linear_sum_of_two.cuh"
@@ -17,7 +24,7 @@ namespace {
 using namespace fkc;
 using namespace fkc::overlap;
 
-// Where a tile waits for being sent: full when all warps have written it, free when it was read.
+// A tile which waits to be sent. `full`: all warps have written it. `free`: TMA has read it.
 struct Outgoing {
   uint32_t full, free, tile;
 };
@@ -28,20 +35,20 @@ template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outg
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     float acc[kWide / 2] = {};
     multiply_tile<T>(acc, ring, a.k);
-    if (count > 0) barrier_wait(outgoing.free, (count - 1) & 1);
+    if (count > 0) mbarrier_wait(outgoing.free, (count - 1) & 1);
     each_eighth<T>(acc, [&](int row, int eighth, uint4 word) {
       store_shared(outgoing.tile + word_of(row, eighth) * 16, word);
     });
-    fence_async_shared();
+    fence_proxy_async_shared();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(outgoing.full);
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(outgoing.full);
   }
 }
 
 // By one thread.
 template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank;
-  wait_for_previous();
+  grid_dependency_wait();
   const uint32_t call = calls_done(ranks);
   for (int r = 0; r < ranks.size; ++r)
     if (r != me) wait_until(&state_of(ranks, me)->taken[r], call);
@@ -49,27 +56,27 @@ template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Ar
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     const int slot = pairs.slot(), owner = pairs.pair.part, rows = a.plan.tile_rows(owner, slot);
-    barrier_wait(outgoing.full, count & 1);
-    if (rows > 0) store_bulk(ranks.at[owner] + a.room.shared(me, slot), outgoing.tile, rows * kRowBytes);
-    commit_stores();
-    await_stores_read();
-    barrier_arrive(outgoing.free);
-    await_stores();
-    fence_async();
+    mbarrier_wait(outgoing.full, count & 1);
+    if (rows > 0) bulk_store(ranks.at[owner] + a.room.shared(me, slot), outgoing.tile, rows * kRowBytes);
+    bulk_store_commit();
+    bulk_store_wait_read();
+    mbarrier_arrive(outgoing.free);
+    bulk_store_wait();
+    fence_proxy_async();
     __threadfence_system();
     store_release(number_at(ranks, owner, a.room.shared_number(me, slot)), call + 1);
   }
 }
 
-// By two warps, which have a row of a tile each: a lane has a word of it.
+// By two warps, with a row of a tile each. A lane has a word of it.
 template <class T, bool kAll, int kMost> struct Talkers {
-  static constexpr int kSeveral = 8 / kMost, kStep = kTalkers * kSeveral;  // words of a thread in flight, of all threads
+  static constexpr int kSeveral = 8 / kMost, kStep = kTalkers * kSeveral;  // loads in flight of a thread; words of all threads
   const Arguments<T>& a;
   const Ranks& ranks;
-  uint32_t jobs_at;  // in shared memory, where they hear of their job
-  uint32_t number;   // of this call
+  uint32_t jobs_at;  // in shared memory: the warps' job
+  uint32_t number;   // the number of this call
 
-  // Where the first of a thread's words of a slice goes in out.
+  // The place in out of a word of a slice.
   __device__ T* place(const Job& job, int word) const {
     const int row = a.plan.first_row(job.slot) + row_of(word) + (kAll ? a.plan.begin(job.part) : 0);
     return a.out + int64_t(row) * a.n + column(job, word);
@@ -131,7 +138,8 @@ template <class T, bool kAll, int kMost> struct Talkers {
       }
     }
   }
-  // Jobs go in their order to whoever comes next, who has done the one before: so the first that is not done is being done.
+  // Warps take jobs in order, and take the next one only when the one before is done. So the first
+  // job which is not done has a warp working on it.
   __device__ void run() const {
     const int jobs = a.plan.jobs(kAll), thread = int(threadIdx.x) % kTalkers;
     const uint32_t at = jobs_at + threadIdx.x / kTalkers * 16;
@@ -158,25 +166,25 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Outgoing outgoing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
-    ring.init();
-    barrier_init(outgoing.full, kConsumers / 32);
-    barrier_init(outgoing.free, 1);
-    fence_barriers();
+    ring.init(kConsumers / 32);
+    mbarrier_init(outgoing.full, kConsumers / 32);
+    mbarrier_init(outgoing.free, 1);
+    fence_mbarrier_init();
   }
   cluster_sync();
   const auto talk = [&] {
-    wait_for_previous();
+    grid_dependency_wait();
     Talkers<T, kAll, kMost>{a, ranks, ring.base + kBarriers / 2, calls_done(ranks) + 1}.run();
   };
   if (warp < 8) {
-    more_registers<kRegistersMultiply>();
+    warpgroup_reg_alloc<kRegistersMultiply>();
     multiply_tiles<T>(ring, outgoing, a, ranks.rank);
     talk();
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
+      Loads<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
     } else if (warp == 9) {
       if (threadIdx.x % 32 == 0) send_tiles(outgoing, a, ranks);
     } else {
@@ -186,7 +194,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   leave(ranks);
 }
 
-// Another buffer for each of both ops: instances that share one have their calls in the same order on all ranks.
+// Each of the two ops has a buffer of its own. Instances which share a buffer have their calls in
+// the same order on all ranks.
 template <class Op, bool kAll> struct LinearSum : Base<Op> {
   using Base<Op>::Base;
   static Plan plan_of(int64_t rows, const typename Op::init& init) {
@@ -223,8 +232,9 @@ template <class Op, bool kAll> struct LinearSum : Base<Op> {
   }
 
  private:
-  // Of two ranks, as measured: up to here the link decides, and tiles that are added up where they wait keep it busy; beyond it the product does,
-  // whose warps had better not add up. In the emulation less, for small cases to have both.
+  // For two ranks, as measured. Up to this K the link is the bound, and adding tiles in shared
+  // memory keeps it busy. Beyond it the product is the bound, and its warps should not add. The
+  // emulation has a smaller value, so that small cases have both.
   static constexpr int64_t kShort = kDevice == FK_CUDA ? 4096 : 256;
   template <class F> void with_kernel(const fk_in* x, F f) const {
     dispatch(x, [&](auto type) {

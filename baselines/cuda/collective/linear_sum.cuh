@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of linear_all_reduce and linear_reduce_scatter have in common, that for two ranks
-// and a short K and that for all others.
+// Shared by both kernels of linear_all_reduce and linear_reduce_scatter: linear_sum.cu and
+// linear_sum_of_two.cuh.
 #pragma once
-#include "product.cuh"
+#include "../parts/tma.cuh"
+#include "overlapped_gemm.cuh"
 
 namespace fkc::overlap {
 
@@ -22,7 +23,7 @@ struct OwnRows {
   __device__ void begin() const {}
   __device__ void wait(const Pair&) const {}
   __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
-    copy_box_2d(to, map, k, plan.begin(pair.part) + pair.high * kPair + block_in_cluster() * kHigh,
+    tma_load_2d(to, map, k, plan.begin(pair.part) + pair.high * kPair + block_in_cluster() * kHigh,
                 barrier);
   }
 };

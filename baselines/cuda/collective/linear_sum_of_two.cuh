@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_all_reduce and linear_reduce_scatter of two ranks. The other's tiles are multiplied first
-// and sent to it; while a tile of this rank's own is multiplied, the other's share of it is fetched
-// to where the tile will wait for being sent, and who multiplied adds it up: nothing of a sum is
+// linear_all_reduce and linear_reduce_scatter of two ranks. The other rank's tiles are multiplied
+// first and sent to it. While this rank multiplies an own tile, the other's share is loaded to the
+// shared memory in which the tile will stand. The warps which multiply add the share. So no sum is
 // read back from memory.
-//   warps 0-7     write the other's tiles to shared memory; of their own the sums, there and to out
-//   warp 9        sends both with the copy engine, and fetches shares before sums
-//   warps 10, 11  of an all_reduce, take the other's sums
+//   warps 0-7     write the other's tiles to shared memory; sums of own tiles go there and to out
+//   warp 9        sends both by TMA, and loads shares before sums
+//   warps 10, 11  for all_reduce, take the other's sums
 //
-// Nobody waits in a circle: the other's tiles wait for nothing of this call, own tiles for the
-// other's, and taking for own tiles.
+// There is no deadlock. The other's tiles wait for nothing of this call. Own tiles wait for the
+// other's tiles, and taking waits for own tiles.
 #pragma once
+#include "../parts/cluster.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
+#include "../parts/tma.cuh"
+#include "../parts/wgmma.cuh"
 #include "linear_sum.cuh"
 
 namespace fkc::overlap {
 
-// Where a tile waits: there is room for it, and before a sum the other's share is there; all warps
-// have written it.
+// The place of a tile. `room`: it is free, and has the other's share before a sum. `full`: all
+// warps have written the tile.
 struct Passing {
   uint32_t room, full, tile;
 };
@@ -29,7 +34,7 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
     float acc[kWide / 2] = {};
     multiply_tile<T>(acc, ring, a.k);
     const int slot = pairs.slot(), part = pairs.pair.part;
-    barrier_wait(passing.room, count & 1);
+    mbarrier_wait(passing.room, count & 1);
     if (part != me) {
       each_eighth<T>(acc, [&](int row, int eighth, uint4 word) {
         store_shared(passing.tile + word_of(row, eighth) * 16, word);
@@ -42,16 +47,16 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
         if (row >= rows) return;
         const uint32_t at = passing.tile + word_of(row, eighth) * 16;
         auto sum = Elements<T, uint4>::of(word);
-        sum.add(load_shared(at), FK_SUM);  // of two the order is nothing
+        sum.add(load_shared(at), FK_SUM);  // the order of two terms does not matter
         const uint4 packed = sum.word();
         if constexpr (kAll) store_shared(at, packed);
         if (column + eighth * 8 < a.n)
           *reinterpret_cast<uint4*>(out + int64_t(row) * a.n + eighth * 8) = packed;
       });
     }
-    fence_async_shared();
+    fence_proxy_async_shared();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(passing.full);
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(passing.full);
   }
 }
 
@@ -59,11 +64,11 @@ __device__ void multiply_halves(Ring<kStages> ring, const Passing& passing, cons
 template <class T, bool kAll>
 __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank, other = 1 - me;
-  wait_for_previous();
+  grid_dependency_wait();
   const uint32_t call = calls_done(ranks);
   wait_until(&state_of(ranks, me)->taken[other], call);
   const auto tell = [&](int64_t number) {
-    fence_async();
+    fence_proxy_async();
     __threadfence_system();
     store_release(number_at(ranks, other, number), call + 1);
   };
@@ -73,44 +78,44 @@ __device__ void pass_tiles(const Passing& passing, const Arguments<T>& a, const 
     const int slot = pairs.slot(), part = pairs.pair.part, rows = a.plan.tile_rows(part, slot);
     if (part == me && rows > 0) {
       wait_until(number_at(ranks, me, a.room.shared_number(other, slot)), call + 1);
-      fence_async();  // the other wrote it, the copy engine reads it
-      barrier_expect(passing.room, rows * kRowBytes);
-      copy_bulk(passing.tile, ranks.at[me] + a.room.shared(other, slot), rows * kRowBytes,
+      fence_proxy_async();  // the other rank wrote it, TMA reads it
+      mbarrier_arrive_expect_tx(passing.room, rows * kRowBytes);
+      bulk_load(passing.tile, ranks.at[me] + a.room.shared(other, slot), rows * kRowBytes,
                 passing.room);
     } else {
-      barrier_arrive(passing.room);
+      mbarrier_arrive(passing.room);
     }
-    barrier_wait(passing.full, count & 1);
+    mbarrier_wait(passing.full, count & 1);
     if (part != me) {
       if (rows > 0)
-        store_bulk(ranks.at[other] + a.room.shared(me, slot), passing.tile, rows * kRowBytes);
-      commit_stores();
-      await_stores();
+        bulk_store(ranks.at[other] + a.room.shared(me, slot), passing.tile, rows * kRowBytes);
+      bulk_store_commit();
+      bulk_store_wait();
       tell(a.room.shared_number(me, slot));
     } else if (kAll) {
       constexpr int kBytes = kSliceRows * kRowBytes;
       for (int slice = 0; slice < kSlices; ++slice) {
         const int of = a.plan.slice_rows(me, slot, slice);
         if (of > 0)
-          store_bulk(ranks.at[other] + a.room.summed(me, slot) + slice * kBytes,
+          bulk_store(ranks.at[other] + a.room.summed(me, slot) + slice * kBytes,
                      passing.tile + slice * kBytes, of * kRowBytes);
-        commit_stores();
+        bulk_store_commit();
       }
       static_assert(kSlices == 4, "so many groups");
-      await_stores<3>(), tell(a.room.summed_number(me, slot, 0));
-      await_stores<2>(), tell(a.room.summed_number(me, slot, 1));
-      await_stores<1>(), tell(a.room.summed_number(me, slot, 2));
-      await_stores<0>(), tell(a.room.summed_number(me, slot, 3));
+      bulk_store_wait<3>(), tell(a.room.summed_number(me, slot, 0));
+      bulk_store_wait<2>(), tell(a.room.summed_number(me, slot, 1));
+      bulk_store_wait<1>(), tell(a.room.summed_number(me, slot, 2));
+      bulk_store_wait<0>(), tell(a.room.summed_number(me, slot, 3));
     }
   }
 }
 
-// By warps 10 and 11: the other's sums, slice by slice as they come, of the tiles that have this
-// block's place there.
+// By warps 10 and 11: takes the other's sums, slice by slice as they arrive. Its tiles are those of
+// the block with this block's number.
 template <class T>
 __device__ void take_sums(const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank, other = 1 - me, thread = int(threadIdx.x) % kTalkers;
-  wait_for_previous();
+  grid_dependency_wait();
   const uint32_t number = calls_done(ranks) + 1;
   Pairs<Order::kHalves> pairs(a.plan, other);
   for (bool more = pairs.find(); more; more = pairs.next()) {
@@ -120,7 +125,7 @@ __device__ void take_sums(const Arguments<T>& a, const Ranks& ranks) {
     const uint4* const box = box_at(ranks, me, a.room.summed(other, slot));
     for (int slice = 0; slice < kSlices; ++slice) {
       constexpr int kFew =
-          kSliceRows * kRowWords / kTalkers;  // words of a thread: a slice is one trip
+          kSliceRows * kRowWords / kTalkers;  // words of a thread: one trip for a slice
       const int first = slice * kSliceRows * kRowWords + thread,
                 end = first - thread + a.plan.slice_rows(other, slot, slice) * kRowWords;
       if (first - thread == end) break;
@@ -151,21 +156,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Passing passing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
-    ring.init();
-    barrier_init(passing.room, 1);
-    barrier_init(passing.full, kConsumers / 32);
-    fence_barriers();
+    ring.init(kConsumers / 32);
+    mbarrier_init(passing.room, 1);
+    mbarrier_init(passing.full, kConsumers / 32);
+    fence_mbarrier_init();
   }
   cluster_sync();
   if (warp < 8) {
-    more_registers<kRegistersMultiply>();
-    wait_for_previous();  // out may still be read
+    warpgroup_reg_alloc<kRegistersMultiply>();
+    grid_dependency_wait();  // the previous kernel may still read out
     multiply_halves<T, kAll>(ring, passing, a, ranks.rank);
   } else {
-    fewer_registers<kRegistersElse>();
+    warpgroup_reg_dealloc<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, Order::kHalves, OwnRows>{weight, rows, a.k, ring,
+      Loads<kStages, Order::kHalves, OwnRows>{weight, rows, a.k, ring,
                                                Pairs<Order::kHalves>(a.plan, ranks.rank)}
           .run();
     } else if (warp == 9) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows as words of 16 bytes, also where a rank's tensors are not aligned to them.
+// Rows as words of 16 bytes, even if a rank's tensors are not aligned to them.
 #pragma once
-#include "in_steps.cuh"
+#include "staged.cuh"
 
 namespace fkc::experts {
 
-// 16 bytes of which only every two are aligned; in registers, a word like others.
+// 16 bytes which are aligned to two bytes. In registers, a word like any other.
 struct Loose {
   unsigned short at[8];
 };
@@ -31,10 +31,10 @@ __device__ inline void store_word(Loose* at, const uint4& word) {
   for (int e = 0; e < 8; ++e) at->at[e] = static_cast<unsigned short>(pairs[e / 2] >> e % 2 * 16);
 }
 
-// go(Word{}) with the word of which rows are made that carry their own flags (unflagged.cuh). What a
-// flag is made of has to be the same on all ranks: the elements and the row's length say it, and not
-// what a rank's addresses are. Of 16 bits, a NaN with all bits set is a missing flag for who looks for
-// 16 bits, and half of one that is there for who sends 32.
+// go(Word{}) with the word of rows which carry their own flags (ll_exchange.cuh). All ranks need
+// the same parts with flags. So the size of elements and rows decides, and never a rank's
+// addresses. Otherwise a NaN of 16 bits might have all bits set: a missing flag for a reader of 16
+// bits, but half of a flag for a sender of 32 bits.
 template <class Go>
 void with_flagged_words(int64_t element, int64_t row, const void* a, const void* b, Go go) {
   if (word_bytes({address(a), address(b), row}) == 16) go(uint4{});

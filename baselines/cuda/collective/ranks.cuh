@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels that talk to other ranks share: symmetric memory of a communicator, used by all instances in
-// stream order; words that are released and acquired across devices; and patience that ends.
+// Shared by kernels which communicate with other ranks: symmetric memory of a communicator, words
+// with release and acquire across devices, and waits with a time limit. All instances use the
+// memory in stream order.
 #pragma once
 #include <map>
 #include <memory>
@@ -9,50 +10,53 @@
 #include <tuple>
 #include <vector>
 
-#include "../common.cuh"
+#include "../parts/op.cuh"
+#include "../parts/peer.cuh"
 #include "fk/comm_library.h"
 
 namespace fkc {
 
 inline constexpr int kMostRanks = 8;
-inline constexpr unsigned long long kPatienceNs = 15'000'000'000ULL;  // then the context of who waits is ended
+inline constexpr unsigned long long kPatienceNs = 15'000'000'000ULL;  // after this time a waiting thread traps
 
-// One buffer per rank, as this rank sees them; zero when they are made.
+// One buffer per rank, with addresses of this rank. A new buffer is zero.
 struct Ranks {
   char* at[kMostRanks];
   int rank, size;
 };
 
-// Ends the context when what is waited for does not come.
+// Traps if the awaited message does not come, which ends the context.
 struct Waiting {
   unsigned turns = 0;
   unsigned long long since = 0;
   __device__ void turn() {
     let_others_run();
     if (++turns % 1024) return;
-    if (since == 0) since = time_ns();
-    else if (time_ns() - since > kPatienceNs) __trap();
+    if (since == 0) since = global_timer_ns();
+    else if (global_timer_ns() - since > kPatienceNs) __trap();
   }
 };
 
-// Until the number at `at` has come as far as `number`.
+// Waits until the number at `at` has reached `number`.
 //
-// Who stores it with store_release has no need of a fence before. A release is cumulative: what its thread has stored, and
-// what others have before a barrier of theirs and this thread's (of the block, or __syncwarp), is ordered before the number
-// at the scope of the release, .sys, which is that of the peer's acquire here. So plain stores to a peer's memory are there
-// when their number is. __threadfence_system() would be a second trip of all of them: a fence of sequential consistency,
-// which nothing here asks for, and which also empties the first cache. What a copy engine has stored is not meant.
+// A store by store_release() needs no fence before it. A release is cumulative. It orders the
+// stores of its own thread before the number. It also orders stores of other threads which met this
+// thread at a barrier (of the block, or __syncwarp) before. The scope is .sys, as is the scope of
+// the peer's acquire here. So plain stores to a peer's memory have arrived when their number has.
+// __threadfence_system() would be a second trip: it is a fence of sequential consistency, which no
+// kernel here needs, and it empties L1. None of this holds for stores by TMA.
 __device__ inline void wait_until(const uint32_t* at, uint32_t number) {
   Waiting waiting;
   while (int32_t(load_acquire(at) - number) < 0) waiting.turn();
 }
 
-// Symmetric memory that all instances of a kind share, because the calls of a communicator are ordered by one
-// stream. It is asked for again when the last instance is gone: the host takes it back between two pieces of work.
+// Symmetric memory which all instances of a kind share, because one stream orders the calls of a
+// communicator. After the last instance has gone, the next one asks for memory again, as the host
+// takes it back between two pieces of work.
 template <class Kind> class Shared {
  public:
   explicit Shared(const fk_comm* comm) : Shared(comm, Kind::bytes(comm->size)) {}
-  // Those that ask for as many bytes, and lay them out alike, share them.
+  // Instances with the same number of bytes and the same layout share memory.
   Shared(const fk_comm* comm, int64_t bytes, const std::vector<int64_t>& layout = {}) {
     static std::mutex mutex;
     static std::map<std::tuple<const fk_comm*, int64_t, std::vector<int64_t>>, std::weak_ptr<const fk_symmetric>> known;
@@ -89,17 +93,13 @@ template <class F> void dispatch_floats(const fk_in* view, F f) {
   else dispatch(view, f);
 }
 
-// f(std::integral_constant<int, n>) with as many ranks as unrolled loops need.
+// f(std::integral_constant<int, n>) with the number of ranks for unrolled loops.
 template <class F> void with_most_ranks(int size, F f) {
   if (size <= 2) f(std::integral_constant<int, 2>{});
   else if (size <= 4) f(std::integral_constant<int, 4>{});
   else f(std::integral_constant<int, kMostRanks>{});
 }
 
-template <class T> __device__ inline T as_element(float v) {
-  if constexpr (sizeof(T) == 4) return v;
-  else return from_float<T>(v);
-}
 __device__ inline float combine(float a, float b, int op) { return op == FK_SUM ? a + b : op == FK_MAX ? fmaxf(a, b) : fminf(a, b); }
 
 // A word of memory as elements of T, widened.
@@ -111,7 +111,7 @@ template <class T, class Word> struct Elements {
     T part[kCount];
     memcpy(part, &word, sizeof word);
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) e.at[k] = value_of(part[k]);
+    for (int k = 0; k < kCount; ++k) e.at[k] = to_float(part[k]);
     return e;
   }
   __device__ void add(Word word, int op) {
@@ -122,7 +122,7 @@ template <class T, class Word> struct Elements {
   __device__ Word word() const {
     T part[kCount];
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) part[k] = as_element<T>(at[k]);
+    for (int k = 0; k < kCount; ++k) part[k] = from_float<T>(at[k]);
     Word out;
     memcpy(&out, part, sizeof out);
     return out;

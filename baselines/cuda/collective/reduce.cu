@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce and reduce_scatter. Small sums by mail (mail.cuh); else in steps: every rank adds up its own part of
-// what the others have sent to it, and of an all_reduce sends the sum to all. Values are added in float32 in the order
-// of the ranks and rounded once, so every rank has the same bits.
+// all_reduce and reduce_scatter. Small sums are one-shot (all_reduce_ll.cuh). Others are two-shot,
+// in steps: every rank adds its own part of the other ranks' data and, for all_reduce, sends the
+// sum to all. Values are added in float32 in the order of ranks and rounded once, so all ranks get
+// the same bits.
+#include "../parts/op.cuh"
+#include "all_reduce_ll.cuh"
 #include "fk/ops/all_reduce.h"
 #include "fk/ops/reduce_scatter.h"
-#include "in_steps.cuh"
-#include "mail.cuh"
+#include "staged.cuh"
 
 namespace {
 using namespace fkc;
@@ -35,11 +37,11 @@ template <class Word> __device__ void copy_words(Word* to, const Word* from, int
 // in out and to all ranks (kAll), or to out alone.
 template <class T, class Word, bool kAll, int kMost>
 __global__ void __launch_bounds__(kThreads, 2)
-    reduce_in_steps(const Word* x, Word* out, int64_t part, int64_t total, int tile, unsigned steps, const __grid_constant__ Ranks ranks, int op) {
+    two_shot_reduce(const Word* x, Word* out, int64_t part, int64_t total, int tile, unsigned steps, const __grid_constant__ Ranks ranks, int op) {
   wait_for_inputs();
   const Steps block(ranks);
   const int me = ranks.rank;
-  // What is there of rank r's part.
+  // The number of words of rank r's part.
   const auto size_of = [&](int r) { return total - r * part < 0 ? int64_t{0} : total - r * part < part ? total - r * part : part; };
   const auto send = [&](unsigned s) {
     for (int k = 1; k < ranks.size; ++k) {
@@ -104,7 +106,7 @@ template <class T, class Word, bool kAll> void launch_steps(const fk_in* x, cons
   const int64_t total = x->nbytes / int64_t(sizeof(Word)), part = cdiv(total, ranks.size);
   const Cut cut(part, Boxes::room(ranks.size) / int64_t(sizeof(Word)));
   const auto go = [&](auto most) {
-    launch(reduce_in_steps<T, Word, kAll, decltype(most)::value>, unsigned(cut.blocks), kThreads, 0, ctx, fk::data<Word>(x), fk::data<Word>(out), part,
+    launch(two_shot_reduce<T, Word, kAll, decltype(most)::value>, unsigned(cut.blocks), kThreads, 0, ctx, fk::data<Word>(x), fk::data<Word>(out), part,
            total, cut.tile, cut.steps, ranks, int(op));
   };
   // Code for few ranks only where it counts.
@@ -146,7 +148,7 @@ struct AllReduce : Base<fk::all_reduce> {
           launch(kernel, unsigned(cdiv(words, threads)), threads, 0, ctx, fk::data<char>(a.x), fk::data<char>(a.out), bytes,
                  Mailboxes<kMost>(small->ranks()), int(init.reduction));
         };
-        whole_words ? go(all_reduce_by_mail<T, kMost, true>) : go(all_reduce_by_mail<T, kMost, false>);
+        whole_words ? go(one_shot_all_reduce_ll<T, kMost, true>) : go(one_shot_all_reduce_ll<T, kMost, false>);
       });
     });
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Things of several ranks in one row.
+// Items of several ranks in one row.
 #pragma once
 #include "experts.cuh"
 
 namespace fkc::experts {
 
-// Things of several ranks, one rank's after the other's; made and asked by whole warps.
+// Items of several ranks, those of one rank after those of another. Whole warps construct and use
+// it.
 struct Runs {
   int count, end;  // of the rank of this lane
   int ranks, all;
@@ -18,7 +19,8 @@ struct Runs {
   }
   __device__ int of(int rank) const { return __shfl_sync(kAll, count, rank); }
   __device__ int before(int rank) const { return __shfl_sync(kAll, end - count, rank); }
-  // The rank that has number i, and which of its own that is; beyond all, any and none of its own.
+  // The rank of item i, and the item's number within the rank. Behind the last item the result is
+  // the last rank.
   __device__ int find(int i, int& own) const {
     const int passed = __popc(__ballot_sync(kAll, int(threadIdx.x) % 32 < ranks && end <= i)),
               rank = passed < ranks ? passed : ranks - 1;

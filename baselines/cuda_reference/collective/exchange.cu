@@ -14,7 +14,7 @@ using namespace fkr;
 
 int64_t count_of(const fk_in* view) { return view->nbytes / (view->dtype.bits / 8); }
 
-// Every rank has the elements of out from `first` on, of what is laid down.
+// Every rank has the elements of out from `first` on, out of all shares in the buffers.
 template <class Op> struct Reduction : Ranked<Op> {
   using Ranked<Op>::Ranked;
   void prepare(const typename Op::forward& max, const fk_memory&) { this->make_buffers(count_of(max.x) * 8); }
@@ -37,7 +37,7 @@ struct ReduceScatter : Reduction<fk::reduce_scatter> {
   void forward(const op::forward& a, const fk_ctx& ctx) { reduce(a, buffers.rank * count_of(fk_as_in(a.out)), ctx); }
 };
 
-// What is laid down as it is; place(byte of out) is rank and byte of what belongs there.
+// Copies data as it is. place(byte of out): its rank and byte.
 struct Place {
   int64_t rank, byte;
 };
@@ -97,7 +97,7 @@ struct VocabParallelEmbedding : Plain<fk::vocab_parallel_embedding> {
   }
 };
 
-// Behind the shares: the sums, which are not rounded before they are normalised.
+// The sums stand behind the shares. They are not rounded before the norm.
 struct AllReduceAddRmsNorm : Ranked<fk::all_reduce_add_rms_norm> {
   using Ranked::Ranked;
   void prepare(const op::forward& max, const fk_memory&) { make_buffers(2 * count_of(max.x) * 8); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch, moe_combine and fused_moe_ep. Every rank lays its tokens and their choices where all can read them; a rank takes
-// the rows of its own experts from there, and writes what they make of them to the ranks that asked.
+// moe_dispatch, moe_combine and fused_moe_ep. Every rank puts its tokens and their choices into its
+// buffer. A rank reads the rows of its own experts from there, and writes their results to the
+// ranks which asked.
 #include "fk/ops/fused_moe_ep.h"
 #include "fk/ops/moe_combine.h"
 #include "fk/ops/moe_dispatch.h"
@@ -10,7 +11,8 @@
 namespace {
 using namespace fkr;
 
-// Rank r has the experts from r * local on. A buffer begins with how many tokens there are and their choices; rows are behind.
+// Rank r has the experts from r * local on. A buffer begins with the number of tokens and their
+// choices. Rows follow.
 struct Spread {
   int64_t experts, local, chosen, most, rows_at;
   template <class Init>
@@ -27,14 +29,15 @@ struct Spread {
   template <class Init> int64_t rows_most(const Init& init) const { return init.comm->size * most * std::min(chosen, local); }
 };
 
-// Tokens are laid down, their rows `row` bytes each.
+// Puts tokens into the buffer, with rows of `row` bytes.
 void ask(const Buffers& all, const Spread& s, const void* ids, int64_t tokens, const fk_ctx& ctx) {
   char* mine = all.at[all.rank];
   for_each(1, ctx, [=] __device__(int64_t) { *reinterpret_cast<int64_t*>(mine) = tokens; });
   copy_bytes(mine + 256, ids, tokens * s.chosen * 4, ctx);
 }
 
-// What stands where: by expert, then by rank of origin, then by token. A thread per expert goes through all choices.
+// The order of rows: by expert, then by rank of origin, then by token. A thread for each expert
+// goes through all choices.
 void sort(const Buffers& all, const Spread& s, int32_t* offsets, int32_t* source, const fk_ctx& ctx) {
   for_each(s.local + 1, ctx, [=] __device__(int64_t expert) {
     int64_t start = 0;
@@ -84,7 +87,8 @@ struct MoeDispatch : Carried<fk::moe_dispatch> {
   }
 };
 
-// Of the answers to this rank's choices, which lie in its buffer from `from` on, in elements of `answers`' dtype.
+// Adds the answers to this rank's choices. They stand in its buffer from `from` on, with the dtype
+// of `answers`.
 void add_up(const Ref& answers, const Spread& s, const int32_t* ids, const float* weights, const Ref& out, int64_t tokens, int64_t width,
             const fk_ctx& ctx) {
   for_each(tokens * width, ctx, [=] __device__(int64_t i) {
@@ -95,7 +99,7 @@ void add_up(const Ref& answers, const Spread& s, const int32_t* ids, const float
     store(out, i, sum);
   });
 }
-// Row i of x, for i < *count, to the rank that asked.
+// Sends row i of x, for i < *count, to the rank which asked.
 void answer(const Buffers& all, const Spread& s, const Ref& x, const int32_t* source, const int32_t* count, int64_t from, int64_t most, int64_t width,
             const fk_ctx& ctx) {
   for_rows(most, 64, 0, ctx, [=] __device__(int64_t i) {
@@ -131,7 +135,7 @@ struct MoeCombine : Carried<fk::moe_combine> {
 
 struct FusedMoeEp : Ranked<fk::fused_moe_ep> {
   using Ranked::Ranked;
-  // In scratch, all rows of them in double but for the tables.
+  // Scratch memory. Rows are double; tables are not.
   struct Places {
     int64_t x, hidden, answers, offsets, source, bytes;
     explicit Places(const op::init& init) {
@@ -175,7 +179,7 @@ struct FusedMoeEp : Ranked<fk::fused_moe_ep> {
       for (int64_t c = threadIdx.x; c < width; c += blockDim.x) store(sorted, i * width + c, all.doubles(from, s.rows_at)[token * width + c]);
     });
     multiply(sorted, weights.w13, both, offsets, rows, 2 * hidden, width, s, ctx);
-    // Into the first half of its row, each by the thread that reads it.
+    // Writes to the first half of the row. Each thread writes the element which it has read.
     for_rows(rows, ctx, [=] __device__(int64_t i) {
       if (i >= offsets[s.local]) return;
       for (int64_t c = threadIdx.x; c < hidden; c += blockDim.x)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_all_reduce, linear_reduce_scatter and all_gather_linear: sums over ranks are of products that are not rounded.
+// linear_all_reduce, linear_reduce_scatter and all_gather_linear. Products are not rounded before
+// they are summed over ranks.
 #include "fk/ops/all_gather_linear.h"
 #include "fk/ops/linear_all_reduce.h"
 #include "fk/ops/linear_reduce_scatter.h"
@@ -17,7 +18,7 @@ void multiply(const Init& init, const Ref& x, const fk_in* weight, const Ref& ou
   multiply_rows(x, Dense{ref(weight), n, k}, Ref{}, out, Rows{nullptr, nullptr, 1, rows, k, 0, n, 0}, rows, 1, kTiles, ctx);
 }
 
-// Rows of out are those of all ranks' products from the `first` on.
+// Rows of out are rows of all ranks' products, from `first` on.
 template <class Op> struct Summed : Ranked<Op> {
   using Ranked<Op>::Ranked;
   void prepare(const typename Op::forward& max, const fk_memory&) { this->make_buffers(max.x->shape[0] * this->init.out_features * 8); }

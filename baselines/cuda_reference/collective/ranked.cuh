@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops with a communicator share here: what a rank has for others lies in a symmetric buffer between two barriers, in double
-// or as it came. Nothing but buffers and barriers of the communicator is used, but between machines (Carried).
+// Shared by ops with a communicator. A rank puts its data for others into a symmetric buffer
+// between two barriers, as double or as it came. Ops use buffers and barriers of the communicator
+// only, except between machines (Carried).
 #pragma once
 #include "fk/comm_library.h"
 #include "../common.cuh"
@@ -35,7 +36,7 @@ template <class Op> struct Ranked : Plain<Op> {
     if (comm->size > kRanksMax) throw fk::unsupported{"up to 64 ranks only"};
   }
 
-  // `count` elements of a dense view into this rank's buffer, in double.
+  // Copies `count` elements of a dense view into this rank's buffer, as double.
   void lay_down(const Ref& x, int64_t count, const fk_ctx& ctx) const {
     double* mine = reinterpret_cast<double*>(buffers.at[buffers.rank]);
     for_each(count, ctx, [=] __device__(int64_t i) { mine[i] = load(x, i); });
@@ -65,11 +66,11 @@ inline void copy_bytes(char* to, const void* from, int64_t bytes, const fk_ctx& 
   for_each(bytes, ctx, [=] __device__(int64_t i) { to[i] = source[i]; });
 }
 
-// Between machines too, where nobody else has such an op: there a rank has images of all buffers, and collectives carry what
-// was written to them.
+// The same between machines, where no other provider has such an op. A rank has images of all
+// buffers, and collectives carry the data written to them.
 template <class Op> struct Carried : Ranked<Op> {
   using Ranked<Op>::Ranked;
-  // In supports(), how large a buffer is; and in prepare().
+  // For supports(): the size of a buffer; and for prepare().
   static void need_buffers(const fk_comm* comm, int64_t bytes, fk_need& need) {
     Ranked<Op>::need_comm(comm);
     if (!fk_comm_has_symmetric(comm)) need.persistent = (comm->size + 1) * whole(bytes);
@@ -90,21 +91,22 @@ template <class Op> struct Carried : Ranked<Op> {
   }
 
  protected:
-  // What every rank has written to its own buffer is now in all ranks' images of it.
+  // Copies each rank's own buffer to all ranks' images of it.
   void share(const fk_in* like, const fk_ctx& ctx) const {
     if (!mine_) return this->barrier(ctx);
     copy_bytes(mine_, own(), bytes_, ctx);
     const View from(like, mine_, bytes_), to(like, this->buffers.at[0], bytes_ * this->buffers.size);
     this->must(this->comm()->all_gather(this->comm(), fk_as_in(&from.temp.view), &to.temp.view, ctx.stream));
   }
-  // What ranks have written to any buffer, each to other elements of `like`'s dtype, is now there.
+  // Delivers the data which ranks have written to any buffer, each to other elements of `like`'s
+  // dtype.
   void deliver(const fk_in* like, const fk_ctx& ctx) const {
     if (!mine_) return this->barrier(ctx);
     const View from(like, this->buffers.at[0], bytes_ * this->buffers.size), to(like, mine_, bytes_);
     this->must(this->comm()->reduce_scatter(this->comm(), fk_as_in(&from.temp.view), &to.temp.view, FK_SUM, ctx.stream));
     copy_bytes(own(), mine_, bytes_, ctx);
   }
-  // Nobody writes before all have read.
+  // No rank writes before all ranks have read.
   void done(const fk_ctx& ctx) const {
     if (!mine_) this->barrier(ctx);
   }
@@ -123,7 +125,7 @@ template <class Op> struct Carried : Ranked<Op> {
   int64_t bytes_ = 0;
 };
 
-// The reduction of element i of all ranks' doubles, in their order.
+// The reduction of element i of all ranks' doubles, in the order of ranks.
 __device__ inline double reduced(const Buffers& buffers, int64_t i, int64_t op) {
   double all = buffers.doubles(0)[i];
   for (int r = 1; r < buffers.size; ++r) {

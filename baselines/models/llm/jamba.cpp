@@ -60,7 +60,9 @@ class Jamba : public Model {
  public:
   explicit Jamba(const Config& config) : config_(read_jamba(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const JambaConfig& c = config_;
@@ -88,14 +90,6 @@ class Jamba : public Model {
     end_step(n, step, d);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
-  int64_t max_positions() const override { return config_.decoder.max_position; }
   std::string refusal(const Parallel& parallel) const override {
     return decoder_refusal(config_.decoder, config_.experts, parallel);
   }

@@ -111,7 +111,9 @@ class KimiLinear : public Model {
  public:
   explicit KimiLinear(const Config& config) : config_(read_kimi(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const KimiConfig& c = config_;
@@ -143,14 +145,6 @@ class KimiLinear : public Model {
     end_step(n, step, d);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
-  int64_t max_positions() const override { return config_.decoder.max_position; }
   std::string refusal(const Parallel& p) const override {
     if (config_.linear_heads % p.tp)
       return std::to_string(config_.linear_heads) + " heads of linear attention cannot be divided";

@@ -50,7 +50,9 @@ class Mamba : public Model {
  public:
   explicit Mamba(const Config& config) : config_(read_mamba(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const MambaConfig& c = config_;
@@ -78,13 +80,6 @@ class Mamba : public Model {
     end_step(n, step, d);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:

@@ -65,7 +65,9 @@ class Mamba2 : public Model {
  public:
   explicit Mamba2(const Config& config) : config_(read_mamba2(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const Mamba2Config& c = config_;
@@ -81,13 +83,6 @@ class Mamba2 : public Model {
     end_step(n, step, c.decoder);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:

@@ -62,7 +62,9 @@ class Qwen3Next : public Model {
  public:
   explicit Qwen3Next(const Config& config) : config_(read_qwen3_next(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const DecoderConfig& d = config_.decoder;
@@ -92,14 +94,6 @@ class Qwen3Next : public Model {
     end_step(n, step, d);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
-  int64_t max_positions() const override { return config_.decoder.max_position; }
   std::string refusal(const Parallel& p) const override {
     if (config_.key_heads % p.tp)
       return std::to_string(config_.key_heads) + " heads of linear attention cannot be divided";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "baselines/models/parts/rope.hpp"
+#include "core/engines/generate/engine.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk::parts {
@@ -93,10 +94,7 @@ void end_step(Net& n, const DecoderStep& step, const DecoderConfig& config);
 // The head of a checkpoint whose model is tied: it has to be the embedding table.
 std::vector<Model::Unread> unread_head(const DecoderConfig& config);
 
-// Pages of the cache under these limits.
-int64_t cache_pages(const Limits& limits);
-// Rows that get logits in one prefill step: prompts may be scored, but not a whole chunk at once.
-inline constexpr int64_t kPrefillRows = 64;
-int64_t decoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
+// Options of the engine that drives such a decoder.
+GenerateOptions decoder_options(const DecoderConfig& config);
 
 }  // namespace fk::parts

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of models of images, which stay channels last.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@ namespace fk::parts {
 // of the weights.
 Value pixels(Net& n, int64_t colours, int64_t height, int64_t width);
 
+// A weight that no op's contract names, random with this deviation without a checkpoint.
+Value parameter(Net& n, const std::string& name, std::vector<int64_t> shape, double stddev);
+// A table that no checkpoint has.
+Value computed(Net& n, const std::string& name, DType dtype, std::vector<int64_t> shape,
+               std::function<std::vector<double>()> compute);
+
 // A square convolution with a norm, below `path`. Its window keeps the size at stride 1.
 struct ConvNorm {
   int64_t channels, kernel = 1, stride = 1;
@@ -24,6 +31,9 @@ Value conv_norm(Net& n, const std::string& path, Value x, const ConvNorm& c);
 
 // op(x) by rows of pixels, for ops of [rows, channels].
 Value by_rows(Net& n, const std::string& op, const std::string& path, Value x, Args args);
+
+// x + y, images of the same shape.
+Value sum_images(Net& n, const std::string& path, Value x, Value y);
 
 // The sizes of timm's networks of inverted bottlenecks, by the names of its arguments. `arch_def`
 // has a text for each stage, of words such as uir_r1_a3_k5_s2_e4_c80: a kind of block, then letters

@@ -146,14 +146,21 @@ Value inverted_net(Net& n, const InvertedNet& net) {
     } else if (b.kind == "er") {
       args.emplace_back("kernel_size", b.kernel);
       x = n("edge_residual", b.path, args);
+    } else if (b.kind == "ir") {
+      args.emplace_back("kernel_size", b.kernel);
+      args.emplace_back("squeezed_channels", std::max<int64_t>(b.squeezed, 1));
+      std::vector<std::string> with;
+      if (b.squeezed > 0) with.emplace_back("squeeze");
+      x = n("inverted_residual", b.path, args, with);
     } else {
       n.rename({{b.path + ".bn", b.path + ".bn1"}});
-      x = conv_norm(n, b.path, x,
-                    {.channels = b.out,
-                     .kernel = b.kernel,
-                     .stride = b.stride,
-                     .activation = net.activation,
-                     .eps = net.eps});
+      const Value y = conv_norm(n, b.path, x,
+                                {.channels = b.out,
+                                 .kernel = b.kernel,
+                                 .stride = b.stride,
+                                 .activation = net.activation,
+                                 .eps = net.eps});
+      x = b.residual ? sum_images(n, b.path + ".skip", x, y) : y;
     }
   }
   n.tap(fmt::format("hidden.{}", stage), {x});

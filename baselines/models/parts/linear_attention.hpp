@@ -23,14 +23,10 @@ LinearAttentionConfig read_linear_attention(const Config& config);
 class LinearAttentionModel : public Model {
  public:
   explicit LinearAttentionModel(LinearAttentionConfig config) : config_(std::move(config)) {}
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
-  void forward(Net& n, const std::string& phase) const override;
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
   }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
+  void forward(Net& n, const std::string& phase) const override;
   std::string refusal(const Parallel& parallel) const override {
     return decoder_refusal(config_.decoder, 0, parallel);
   }

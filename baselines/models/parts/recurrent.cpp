@@ -50,9 +50,4 @@ Rope unrotated(int64_t rotary_dim) {
   return rope;
 }
 
-int64_t recurrent_axis_limit(const std::string& phase, const std::string& axis,
-                             const Limits& limits) {
-  return axis == "N" ? limits.max_batch : decoder_axis_limit(phase, axis, limits);
-}
-
 }  // namespace fk::parts

@@ -16,8 +16,5 @@ DecoderStep begin_recurrent_batch(Net& n, const std::string& phase);
 std::vector<bool> read_linear_layers(const Config& config, int64_t layers);
 // A rope of these channels that leaves them as they are, for attention without positions.
 Rope unrotated(int64_t rotary_dim);
-// As decoder_axis_limit(), with N: slots of states.
-int64_t recurrent_axis_limit(const std::string& phase, const std::string& axis,
-                             const Limits& limits);
 
 }  // namespace fk::parts

@@ -2,8 +2,7 @@
 // MobileNetV4 without attention: a stem, stages of inverted bottlenecks, a classifier over the mean
 // of the last stage. Keys are timm's arguments (parts/image.hpp).
 #include "baselines/models/parts/image.hpp"
-#include "core/base/error.hpp"
-#include "core/base/text.hpp"
+#include "core/engines/feedforward/engine.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk {
@@ -16,7 +15,12 @@ class MobilenetV4 : public Model {
   explicit MobilenetV4(const Config& config)
       : net_(read_inverted_net(config, {"cn", "er", "uir"})) {}
 
-  std::vector<std::string> phases() const override { return {"classify"}; }
+  std::unique_ptr<Engine> engine() const override {
+    const int64_t side = net_.image_size;
+    return feedforward_engine({.phase = "classify",
+                               .outputs = {"logits"},
+                               .inputs = {{"pixel_values", {net_.colours, side, side}}}});
+  }
 
   void forward(Net& n, const std::string&) const override {
     const Value x = inverted_net(n, net_);
@@ -30,19 +34,6 @@ class MobilenetV4 : public Model {
                           {"x", n.reshape(wide, {n.shape(x)[0], net_.features})},
                           {"out", "f32"}},
                          {"bias"}));
-  }
-
-  void drive(Session& session) const override {
-    pass(session, {.phase = "classify", .outputs = {"logits"}});
-  }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    if (axis == "B") return limits.max_batch;
-    fail("phase " + phase, "there is no axis `" + axis + "`", did_you_mean(axis, {"B"}));
-  }
-  std::vector<RequestTensor> request_tensors() const override {
-    return {{"pixel_values", {net_.colours, net_.image_size, net_.image_size}}};
   }
 
  private:

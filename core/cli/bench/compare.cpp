@@ -266,6 +266,7 @@ std::function<int()> add_compare(const Options& app) {
   app.add_flag("!--no-sandbox", a->policy.sandbox,
                "run candidates without a sandbox, with all rights of this user");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return compare(*a); };
 }
 

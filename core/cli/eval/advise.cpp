@@ -161,6 +161,7 @@ std::function<int()> add_advise(const Options& app) {
       .range(1, 1024);
   app.add_option("--seconds", a->seconds, "approximate time per case and provider").non_negative();
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return advise(*a); };
 }
 
