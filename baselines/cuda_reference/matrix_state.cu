@@ -28,10 +28,10 @@ struct Recurrence {
   bool normalize;
 
   __device__ double norm(const Ref& x, int64_t at) const {
+    if (!normalize) return 1;
     double squares = 0;
     for (int64_t d = threadIdx.x; d < width; d += kWarp) squares += load(x, at + d) * load(x, at + d);
-    squares = block_sum(squares);
-    return normalize ? sqrt(squares + eps) : 1;
+    return sqrt(block_sum(squares) + eps);
   }
   __device__ double decay(int64_t t, int64_t h, int64_t d) const {
     const double gate = g.data ? load(g, g.at(t, h) + (gate_width == 1 ? 0 : d)) : 0;
@@ -143,11 +143,17 @@ struct DeltaGate : Plain<fk::delta_gate> {
   }
 };
 FK_OP(delta_gate, DeltaGate);
-FK_OP(gated_linear_attention, Gated<fk::gated_linear_attention>);
-FK_OP(gated_linear_attention_update, Gated<fk::gated_linear_attention_update>);
-FK_OP(gated_delta_rule, Delta<fk::gated_delta_rule>);
-FK_OP(gated_delta_rule_update, Delta<fk::gated_delta_rule_update>);
-FK_OP(dplr_recurrence, LowRank<fk::dplr_recurrence>);
-FK_OP(dplr_recurrence_update, LowRank<fk::dplr_recurrence_update>);
+using GatedLinearAttention = Gated<fk::gated_linear_attention>;
+using GatedLinearAttentionUpdate = Gated<fk::gated_linear_attention_update>;
+using GatedDeltaRule = Delta<fk::gated_delta_rule>;
+using GatedDeltaRuleUpdate = Delta<fk::gated_delta_rule_update>;
+using DplrRecurrence = LowRank<fk::dplr_recurrence>;
+using DplrRecurrenceUpdate = LowRank<fk::dplr_recurrence_update>;
+FK_OP(gated_linear_attention, GatedLinearAttention);
+FK_OP(gated_linear_attention_update, GatedLinearAttentionUpdate);
+FK_OP(gated_delta_rule, GatedDeltaRule);
+FK_OP(gated_delta_rule_update, GatedDeltaRuleUpdate);
+FK_OP(dplr_recurrence, DplrRecurrence);
+FK_OP(dplr_recurrence_update, DplrRecurrenceUpdate);
 
 }  // namespace
