@@ -142,7 +142,18 @@ void JsonOutput::declare_views(const Options& app) {
   app.add_option("--markdown", views_.markdown, "write all tables to a file");
 }
 
+void JsonOutput::declare_mlflow(const Options& app) {
+  app.add_option("--mlflow", views_.mlflow,
+                 "log parameters, metrics, files and accepted kernels to the MLflow server with "
+                 "this URI");
+}
+
+void JsonOutput::attach(const std::string& owner, const std::filesystem::path& path) {
+  if (!views_.mlflow.empty()) attached_.push_back({owner, path});
+}
+
 void JsonOutput::open() {
+  if (!views_.mlflow.empty()) check_mlflow_uri(views_.mlflow);
   if (as_json() && to_file()) {
     need_writable(file_);
     opened_file = file_;
@@ -160,7 +171,10 @@ std::string JsonOutput::take_word() { return std::exchange(file_, ""); }
 void JsonOutput::write(const Json& document) const {
   FK_CHECK(open_, "JSON is written to a file that was not opened before the work");
   if (as_json()) print_json(document, file_);
-  if (!views_.empty()) write_views(document, views_.html, views_.csv, views_.markdown);
+  if (views_.empty()) return;
+  write_views(document, views_.html, views_.csv, views_.markdown);
+  if (!views_.mlflow.empty())
+    log_to_mlflow(made_safe(document), page_of(view_of(document)), views_.mlflow, attached_);
 }
 
 void print_json_error(const std::string& verb, const std::exception& error, int exit_code) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reports and documents of verbs: --json and the file behind it, views of the same document
-// (--html, --csv, --markdown), and errors as JSON.
+// (--html, --csv, --markdown), --mlflow, and errors as JSON.
 #pragma once
 #include <exception>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/json.hpp"
+#include "core/cli/report/mlflow.hpp"
 #include "core/cli/options.hpp"
 
 namespace fk {
@@ -42,6 +44,10 @@ class JsonOutput {
                                        "to the standard output");
   // Adds --html, --csv and --markdown, for a verb whose document has a view (report/views).
   void declare_views(const Options& app);
+  // Adds --mlflow, for a verb whose results an MLflow server takes.
+  void declare_mlflow(const Options& app);
+  // A plugin, or a folder with plugins, of one part of the document, for MLflow.
+  void attach(const std::string& owner, const std::filesystem::path& path);
   // True when a document is wanted, as JSON or as a view.
   bool given() const { return as_json() || !views_.empty(); }
   // False when JSON takes the report's place.
@@ -56,13 +62,15 @@ class JsonOutput {
 
  private:
   struct Views {
-    std::string html, csv, markdown;  // files, and the folder of CSV files; empty: not wanted
-    bool empty() const { return html.empty() && csv.empty() && markdown.empty(); }
+    // Files, the folder of CSV files, and the address of a server; empty: not wanted.
+    std::string html, csv, markdown, mlflow;
+    bool empty() const { return html.empty() && csv.empty() && markdown.empty() && mlflow.empty(); }
   };
   bool as_json() const { return option_ && option_->given(); }
   bool to_file() const { return !file_.empty() && file_ != "-"; }
   std::string file_;
   Views views_;
+  std::vector<MlflowFile> attached_;
   std::optional<Option> option_;
   bool open_ = false;
 };

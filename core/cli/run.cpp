@@ -156,6 +156,7 @@ std::function<int()> add_run(const Options& app) {
       .one_at_a_time();
   a->json.declare(app);
   a->json.declare_views(app);
+  a->json.declare_mlflow(app);
   app.add_option("--trace", a->trace,
                  "after the run, drive each workload once more with the times of every op, and "
                  "write Chrome trace events to a file (Perfetto opens it)");

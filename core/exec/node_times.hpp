@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of every node of a running model, for traces. The device is waited for before and after
-// each node, and no step is captured: a node's time is whole, and a step takes longer than a timed
-// one.
+// Times of every node of a running model, for traces. The device is waited for before and after each
+// node. No step is captured. So a node's time is whole, and a step takes longer than a timed one.
 #pragma once
 #include <cstdint>
 #include <memory>

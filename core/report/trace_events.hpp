@@ -41,8 +41,8 @@ class TraceEvents {
 // Rounds of one workload begin at the same time on all sides, so that they can be compared by eye.
 void add_trace(const ScenarioTrace& trace, const std::string& scenario, TraceEvents& events);
 
-// The times in a document of `bench` (a verdict, verdicts, or the providers of ops), each provider
-// in a thread: the median call of each case, one behind the other. The order is the document's, so
+// The times in a document of `bench`: a verdict, verdicts, or the providers of ops. A thread for each
+// provider has the median call of each case, one behind the other. The order is the document's, so
 // these begins are no moments of the judgement.
 void add_bench_times(const Json& document, TraceEvents& events);
 

@@ -2,6 +2,7 @@
 // Jamba: most layers have a mixer of Mamba, every eighth has attention without rotation, and every
 // second a mixture of experts. So a request has pages of keys and values, and slots of states.
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "baselines/models/parts/recurrent.hpp"
 #include "baselines/models/parts/sizes.hpp"

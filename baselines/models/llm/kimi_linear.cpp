@@ -3,6 +3,7 @@
 // latent attention without rotation. So a request has pages of latents and slots of states. Most
 // layers have experts.
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "baselines/models/parts/recurrent.hpp"
 #include "baselines/models/parts/sizes.hpp"

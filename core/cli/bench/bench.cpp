@@ -242,6 +242,7 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--seconds", a->options.seconds, "approximate time per case and provider");
   a->json.declare(app);
   a->json.declare_views(app);
+  a->json.declare_mlflow(app);
   app.add_option("--trace", a->trace,
                  "write Chrome trace events to a file: the judge's steps, and the median call of "
                  "each case");

@@ -118,7 +118,10 @@ int eval(EvalArguments& a) {
   const Catalog catalog(paths::registry_dirs());
   const Suite suite = load_suite(find_suite(a.suite), catalog);
   std::vector<Submission> submissions;
-  for (const auto& dir : a.candidates) submissions.push_back(load_submission(dir, catalog));
+  for (const auto& dir : a.candidates) {
+    submissions.push_back(load_submission(dir, catalog));
+    a.json.attach(submissions.back().name, dir);
+  }
   check_submissions(submissions);
   const auto devices = devices_of(a);
   Store store = Store::open_default();
@@ -175,6 +178,7 @@ std::function<int()> add_eval(const Options& app) {
       .positive();
   a->json.declare(app);
   a->json.declare_views(app);
+  a->json.declare_mlflow(app);
   return [a] { return eval(*a); };
 }
 

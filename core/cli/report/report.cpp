@@ -34,6 +34,7 @@ std::function<int()> add_report(const Options& app) {
   auto a = std::make_shared<ReportArguments>();
   app.add_option("DOCUMENT", a->document, "a file of --json").required();
   a->json.declare_views(app);
+  a->json.declare_mlflow(app);
   app.footer("Without options, all tables go to the standard output as Markdown.");
   return [a] { return report(*a); };
 }
