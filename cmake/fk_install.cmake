@@ -36,7 +36,7 @@ install(CODE "
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/fk_plugin-config.cmake.in ${PROJECT_BINARY_DIR}/fk_plugin-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fk_plugin
-                              PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_BINDIR)
+                              PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_BINDIR fk_share)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fk_plugin-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/fk_plugin-config.cmake ${PROJECT_BINARY_DIR}/fk_plugin-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fk_plugin)
+        cmake/fk_languages.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fk_plugin)

@@ -20,6 +20,7 @@ struct Buffers {
   float* sums;    // unnormalised outputs [rows, v_width]
   // of each row: running maximum; sum of weights; factor for sums before the last block
   float *top, *mass, *fade;
+  float* slope;       // of each row
   int32_t* position;  // of each row's token
 };
 
@@ -98,10 +99,11 @@ void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
     const T* q = static_cast<const T*>(a.q) + token * a.q_token_stride + head * a.q_head_stride;
     const T* tail = static_cast<const T*>(a.q_tail) + token * a.q_tail_token_stride +
                     head * a.q_tail_head_stride;
+    const float scale = a.head_scales ? a.scale * a.head_scales[head] : a.scale;
     for (int64_t i = 0; i < b.width; ++i) {
       const float value = !real || i >= a.width ? 0.f
-                          : i < a.q_width       ? to_float(q[i]) * a.scale
-                                                : to_float(tail[i - a.q_width]) * a.scale;
+                          : i < a.q_width       ? to_float(q[i]) * scale
+                                                : to_float(tail[i - a.q_width]) * scale;
       b.qt[few ? r * b.width + i : i * b.rows + r] = value;
     }
   }
@@ -187,6 +189,20 @@ void hide(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count
   }
 }
 
+// Adds the biases of keys [first, first + count) to their scores.
+void add_biases(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count) {
+  for (const AttentionTask::Bias& bias : a.biases) {
+    if (!bias.at) continue;
+    with_type(bias.type, [&]<class T>() {
+      for (int64_t r = 0; r < a.tokens * a.group; ++r) {
+        const T* row = static_cast<const T*>(bias.at) + r % a.group * bias.head_stride +
+                       (bias.first + r / a.group) % bias.rows * bias.row_stride + first;
+        for (int64_t key = 0; key < count; ++key) b.scores[key * b.rows + r] += to_float(row[key]);
+      }
+    });
+  }
+}
+
 // Turns the scores of keys [first, first + count) into weights relative to the new maximum, and
 // updates top, mass and fade. `masked`: some scores may be outside causal or window limits.
 void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count, bool masked) {
@@ -200,13 +216,14 @@ void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t cou
       float* at = b.scores + key * b.rows + r;
       Vf s = load(at);
       if (a.softcap > 0) s = a.softcap * tanh(s / a.softcap);
+      const Vi p = Vi{} + static_cast<int32_t>(first + key);
+      if (a.slopes) s += load(b.slope + r) * __builtin_convertvector(p - position, Vf);
       if (masked) {
-        const Vi p = Vi{} + static_cast<int32_t>(first + key);
         if (a.causal) s = p > position ? splat(low) : s;
         if (a.window > 0) s = p <= position - window ? splat(low) : s;
         if (a.window > 0 && !a.causal) s = p >= position + window ? splat(low) : s;
       }
-      if (masked || a.softcap > 0) store(at, s);
+      if (masked || a.softcap > 0 || a.slopes) store(at, s);
       top = max(top, s);
     }
     const Vf base = top == splat(low) ? splat(0.f) : top;
@@ -231,6 +248,7 @@ void begin_rows(const AttentionTask& a, const Buffers& b) {
     const bool real = r < rows;
     b.top[r] = real && a.sinks ? a.sinks[r % a.group] : -__builtin_inff();
     b.mass[r] = real && a.sinks ? 1.f : 0.f;
+    b.slope[r] = real && a.slopes ? a.slopes[r % a.group] : 0.f;
     b.position[r] = static_cast<int32_t>(a.position + (real ? r / a.group : a.tokens - 1));
   }
   for (int64_t i = 0; i < rows * b.v_width; ++i) b.sums[i] = 0.f;
@@ -273,6 +291,7 @@ Buffers carve(const AttentionTask& a, float* work) {
   b.top = take(b.rows);
   b.mass = take(b.rows);
   b.fade = take(b.rows);
+  b.slope = take(b.rows);
   b.position = reinterpret_cast<int32_t*>(take(b.rows));
   return b;
 }
@@ -307,6 +326,7 @@ void attention_task(const AttentionTask& a, float* work) {
     const bool masked = (a.causal && first + count > a.position + 1) ||
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
     if (a.mask && first + count > a.tree_first) hide(a, b, first, count);
+    add_biases(a, b, first, count);
     soften(a, b, first, count, masked);
     with_type(a.v_type, [&]<class T>() {
       load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, a.v_width,

@@ -28,15 +28,26 @@ struct AttentionTask {
   int64_t keys;        // their number
   int64_t window;      // a token does not see keys at this distance or further; 0: no limit
   const float* sinks;  // [group] or null
+  // [group] or null: a score grows by its head's slope times the distance from the query to the
+  // key, which is negative for keys before the query.
+  const float* slopes;
   // A tree of draft tokens: of the keys from tree_first on, token i sees key tree_first + j if
   // mask[i * mask_stride + j] is not 0. Null: token i sees them all.
   const int32_t* mask;
   int64_t mask_stride, tree_first;
+  // Added to the scores of [head of the group, row, key]; token i has row (first + i) % rows. Null:
+  // none.
+  struct Bias {
+    const void* at;
+    int64_t head_stride, row_stride, first, rows;
+    int type;
+  } biases[2];
   const void *k, *v;  // this head in slot 0 of page 0
   // entry j: page of keys [j * page_size, (j + 1) * page_size); null: all keys lie in page 0
   const int32_t* pages;
   int64_t page_size, k_page_stride, k_slot_stride, v_page_stride, v_slot_stride;
-  float scale, softcap;  // softcap 0: none
+  float scale, softcap;      // softcap 0: none
+  const float* head_scales;  // [group], factors of scale, or null
   int causal, q_type, k_type, v_type, out_type;
 };
 
@@ -44,7 +55,7 @@ struct AttentionTask {
 // (level.hpp).
 inline constexpr int64_t attention_floats(int64_t rows, int64_t width) {
   const int64_t r = (rows + 15) / 16 * 16, d = (width + 15) / 16 * 16;
-  return d * r + kKeyBlock * r + 2 * kKeyBlock * d + r * d + 4 * r;
+  return d * r + kKeyBlock * r + 2 * kKeyBlock * d + r * d + 5 * r;
 }
 
 }  // namespace fk::cpu

@@ -6,6 +6,7 @@
 #include "fk/ops/layer_norm.h"
 #include "fk/ops/q_kv_rms_norm.h"
 #include "fk/ops/qk_rms_norm.h"
+#define FK_RMS_NORM_GATED_EDITION 1
 #include "fk/ops/rms_norm_gated.h"
 #include "parts/op.cuh"
 

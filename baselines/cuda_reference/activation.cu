@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // silu_and_mul, gelu, swiglu_oai, activation, activation_and_mul: one thread per element of the output.
 #include "common.cuh"
+#define FK_ACTIVATION_EDITION 2
 #include "fk/ops/activation.h"
 #include "fk/ops/activation_and_mul.h"
 #include "fk/ops/gelu.h"
@@ -23,7 +24,7 @@ struct SiluAndMul : Plain<fk::silu_and_mul> {
   }
 };
 // Activations by number. The two contracts have different lists.
-enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh };
+enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid };
 __device__ double apply(Of f, double x, double alpha) {
   switch (f) {
     case Of::relu: return x > 0 ? x : 0;
@@ -33,6 +34,7 @@ __device__ double apply(Of f, double x, double alpha) {
     case Of::tanh: return tanh(x);
     case Of::quick_gelu: return x / (1 + exp(-1.702 * x));
     case Of::softcap: return alpha * tanh(x / alpha);
+    case Of::log_sigmoid: return fmin(x, 0.0) - log1p(exp(-fabs(x)));
     case Of::gelu: return 0.5 * x * erfc(-x * 0.70710678118654752440);
     case Of::gelu_tanh: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
   }
@@ -40,9 +42,20 @@ __device__ double apply(Of f, double x, double alpha) {
 }
 struct Activation : Plain<fk::activation> {
   using Plain::Plain;
+  static void supports(const op::init& init, const op::weights& weights, const op::forward&, fk_need&) {
+    if (init.kind == FK_ACTIVATION_KIND_XIELU && !weights.alpha_p.or_null) throw fk::unsupported{"xielu without alpha_p and alpha_n"};
+  }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Ref x = ref(a.x), out = ref(a.out);
-    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap};
+    if (init.kind == FK_ACTIVATION_KIND_XIELU) {
+      const auto *alpha_p = fk::data<float>(weights.alpha_p), *alpha_n = fk::data<float>(weights.alpha_n);
+      for_each(a.x->shape[0] * init.size, ctx, [=] __device__(int64_t i) {
+        const double v = load(x, i);
+        store(out, i, v / 2 + (v > 0 ? double(*alpha_p) * v * v : double(*alpha_n) * (expm1(fmin(v, -1e-6)) - v)));
+      });
+      return;
+    }
+    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap, Of::log_sigmoid};
     const Of f = kOf[init.kind];
     const double alpha = init.alpha;
     for_each(a.x->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, apply(f, load(x, i), alpha)); });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention, attention_varlen, tree_attention, mla_attention: a block for each tile of
 // queries, which takes keys in chunks. Scores, the running maximum and sums are double.
-// ms_deform_attn: one thread per element.
+// ms_deform_attn: one thread per element. biased_attention: a block for each query and head.
 #include "common.cuh"
 #include "fk/ops/attention_varlen.h"
+#include "fk/ops/biased_attention.h"
 #include "fk/ops/mla_attention.h"
 #include "fk/ops/ms_deform_attn.h"
-#define FK_PAGED_ATTENTION_EDITION 2
+#define FK_PAGED_ATTENTION_EDITION 3
 #include "fk/ops/paged_attention.h"
 #include "fk/ops/tree_attention.h"
 
@@ -48,6 +49,12 @@ struct Rule {
   bool causal;
   const int32_t *tree_lengths, *tree_mask;  // null: no trees
   int64_t mask_columns;
+  const float* slopes = nullptr;  // by head: a score grows by the slope times the distance to the key
+  __device__ double score(double product, int64_t head, int64_t distance) const {
+    double score = product * scale;
+    if (softcap > 0) score = softcap * tanh(score / softcap);
+    return slopes ? score + double(slopes[head]) * double(distance) : score;
+  }
   // The last positions of a context of `length` positions are a tree. The mask has the visible
   // nodes of query t.
   __device__ bool hides(int64_t b, int64_t t, int64_t length, int64_t position) const {
@@ -103,18 +110,14 @@ template <int kHigh, int kKeys> __device__ void multiply_keys(double* scores, co
   }
 }
 
-// Online softmax: turns kCount scores of a thread, kPart apart, into weights. kPart neighbouring
-// threads share a row. sees(m): the row sees key m. Returns the factor of the row's earlier sums.
-template <int kPart, int kCount, class Sees> __device__ double online_softmax(double* scores, double& most, double& total, const Rule& rule, Sees sees) {
+// Online softmax: turns kCount products of a thread, kPart apart, into weights. kPart neighbouring
+// threads share a row. score_of(m, product): the score of key m, or -INFINITY if the row does not
+// see it. Returns the factor of the row's earlier sums.
+template <int kPart, int kCount, class Score> __device__ double online_softmax(double* scores, double& most, double& total, Score score_of) {
   double weight[kCount], next = most;
   for (int m = 0; m < kCount; ++m) {
-    double& score = weight[m];
-    score = -INFINITY;
-    if (sees(m * kPart)) {
-      score = scores[m * kPart] * rule.scale;
-      if (rule.softcap > 0) score = rule.softcap * tanh(score / rule.softcap);
-    }
-    next = fmax(next, score);
+    weight[m] = score_of(m * kPart, scores[m * kPart]);
+    next = fmax(next, weight[m]);
   }
   for (int k = kPart / 2; k > 0; k >>= 1) next = fmax(next, __shfl_xor_sync(0xffffffffu, next, k));
   const double shrink = most == -INFINITY ? 0 : exp(most - next);
@@ -210,9 +213,10 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
       __syncthreads();
       if (!load(keys.v, width, wide)) atomicMax(&odd, 1);
       const int64_t t = token_of(row);
-      const double shrink = online_softmax<kPart, kKeys / kPart>(scores + row * kScores + part, most, total, rule, [&](int m) {
+      const double shrink = online_softmax<kPart, kKeys / kPart>(scores + row * kScores + part, most, total, [&](int m, double product) {
         const int64_t position = start + part + m;
-        return here(row) && position >= first_seen(t) && position <= last_seen(t) && !rule.hides(b, t, length, position);
+        if (!here(row) || position < first_seen(t) || position > last_seen(t) || rule.hides(b, t, length, position)) return double(-INFINITY);
+        return rule.score(product, head_of(row), position - position_of(t));
       });
       if (part == 0) shrinks[row] = shrink;
       __syncthreads();
@@ -283,7 +287,8 @@ struct PagedAttention : Plain<fk::paged_attention> {
     const Keys keys{ref(a.k_cache), ref(a.v_cache), fk::data<int32_t>(a.block_tables), nullptr, a.block_tables->shape[1], init.page_size};
     const Requests requests{fk::data<int32_t>(a.cu_seqlens), fk::data<int32_t>(a.seq_lens), a.seq_lens->shape[0]};
     attend_all(Queries{ref(a.q), Ref{}, init.head_dim, 0}, keys, ref(weights.sinks), ref(a.out), requests,
-               Rule{init.scale, init.softcap, init.window, init.causal != 0, nullptr, nullptr, 0}, a.q->shape[0], init.num_heads,
+               Rule{init.scale, init.softcap, init.window, init.causal != 0, nullptr, nullptr, 0, fk::data<float>(weights.alibi_slopes)},
+               a.q->shape[0], init.num_heads,
                init.num_heads / init.num_kv_heads, init.head_dim, ctx);
   }
 };
@@ -367,6 +372,44 @@ struct DeformableAttention : Plain<fk::ms_deform_attn> {
     });
   }
 };
+// One block per query and head; the scores lie in scratch, as large as all of them.
+struct BiasedAttention : Plain<fk::biased_attention> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
+    if (init.num_heads % init.num_kv_heads) throw fk::unsupported{"num_heads is not a multiple of num_kv_heads"};
+    need.scratch = max.q->shape[0] * max.q->shape[1] * init.num_heads * max.k->shape[1] * 8;
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref q = ref(a.q), k = ref(a.k), v = ref(a.v), bias = ref(a.bias), mask = ref(a.mask), factors = ref(a.head_scale), out = ref(a.out);
+    const int64_t queries = a.q->shape[1], keys = a.k->shape[1], heads = init.num_heads, group = heads / init.num_kv_heads, width = init.head_dim;
+    const int64_t biases = a.bias.or_null ? a.bias.or_null->shape[0] : 1, masks = a.mask.or_null ? a.mask.or_null->shape[0] : 1;
+    const int64_t mask_rows = a.mask.or_null ? a.mask.or_null->shape[1] : 1;
+    const double scale = init.scale;
+    auto* all = static_cast<double*>(ctx.scratch);
+    for_rows(a.q->shape[0] * queries * heads, ctx, [=] __device__(int64_t row) {
+      const int64_t h = row % heads, m = row / heads % queries, b = row / heads / queries, g = h / group;
+      double* scores = all + row * keys;
+      const double factor = scale * load_or(factors, h, 1);
+      double top = -INFINITY, sum = 0;
+      for (int64_t j = threadIdx.x; j < keys; j += blockDim.x) {
+        double dot = 0;
+        for (int64_t d = 0; d < width; ++d) dot += load(q, q.at(b, m, h) + d) * load(k, k.at(b, j, g) + d);
+        scores[j] = dot * factor + (bias.data ? load(bias, bias.at(b % biases, h, m) + j) : 0) +
+                    (mask.data ? load(mask, mask.at(b % masks, m % mask_rows) + j) : 0);
+        top = fmax(top, scores[j]);
+      }
+      top = block_max(top);
+      for (int64_t j = threadIdx.x; j < keys; j += blockDim.x) sum += scores[j] = top == -INFINITY ? 0 : exp(scores[j] - top);
+      sum = block_sum(sum);
+      for (int64_t d = threadIdx.x; d < width; d += blockDim.x) {
+        double value = 0;
+        for (int64_t j = 0; j < keys; ++j) value += scores[j] * load(v, v.at(b, j, g) + d);
+        store(out, out.at(b, m, h) + d, sum > 0 ? value / sum : 0);
+      }
+    });
+  }
+};
+FK_OP(biased_attention, BiasedAttention);
 FK_OP(paged_attention, PagedAttention);
 FK_OP(attention_varlen, AttentionVarlen);
 FK_OP(tree_attention, TreeAttention);

@@ -3,11 +3,30 @@
 #include "fk/ops/grouped_topk.h"
 #include "fk/ops/moe_align.h"
 #include "fk/ops/moe_sum.h"
+#define FK_TOPK_SOFTMAX_EDITION 2
 #include "fk/ops/topk_softmax.h"
 #include "selection.cuh"
 
 namespace {
 using namespace fkr;
+
+// With a jitter each choice has a softmax of its own, over the experts that are left and near it. One thread.
+__device__ void mix(const Ref& logits, int64_t base, int64_t experts, double reach, bool renormalize, const int32_t* ids, float* weights, int64_t chosen) {
+  const auto weight_of = [&](int64_t k) {
+    const double top = load(logits, base + ids[k]);
+    double near = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      bool left = true;
+      for (int64_t i = 0; i < k; ++i) left = left && ids[i] != e;
+      const double x = load(logits, base + e);
+      if (left && !((top - x) / fmax(fabs(x), top) > reach)) near += exp(x - top);
+    }
+    return 1 / near;
+  };
+  double total = 0;
+  for (int64_t k = 0; k < chosen; ++k) total += weight_of(k);
+  for (int64_t k = 0; k < chosen; ++k) weights[k] = float(weight_of(k) / (renormalize ? total : 1));
+}
 
 // One block per token; experts are few.
 struct TopkSoftmax : Plain<fk::topk_softmax> {
@@ -18,6 +37,7 @@ struct TopkSoftmax : Plain<fk::topk_softmax> {
     auto* ids = fk::data<int32_t>(a.topk_ids);
     const int64_t experts = init.num_experts, chosen = init.top_k;
     const bool renormalize = init.renormalize != 0;
+    const double reach = 2 * init.jitter;
     for_rows(a.logits->shape[0], 64, 0, ctx, [=] __device__(int64_t t) {
       const int64_t base = t * experts;
       const Softmax all = softmax_of(logits, base, experts);
@@ -30,6 +50,7 @@ struct TopkSoftmax : Plain<fk::topk_softmax> {
         if (threadIdx.x == 0) ids[t * chosen + k] = int32_t(index_of(key));
       }
       if (threadIdx.x != 0) return;
+      if (reach > 0) return mix(logits, base, experts, reach, renormalize, ids + t * chosen, weights + t * chosen, chosen);
       for (int64_t k = 0; k < chosen; ++k) weights[t * chosen + k] = float(share(ids[t * chosen + k]) / (renormalize ? kept : 1));
     });
   }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm, layer_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated, l2_norm: one block per row, statistics in
-// double. global_response_norm: one thread per channel of an image.
+// double. global_response_norm: one thread per channel of an image. batch_norm: one thread per element.
 #include "common.cuh"
+#include "fk/ops/batch_norm.h"
 #include "fk/ops/global_response_norm.h"
 #include "fk/ops/l2_norm.h"
 #include "fk/ops/layer_norm.h"
 #include "fk/ops/q_kv_rms_norm.h"
 #include "fk/ops/qk_rms_norm.h"
 #include "fk/ops/rms_norm.h"
+#define FK_RMS_NORM_GATED_EDITION 2
 #include "fk/ops/rms_norm_gated.h"
 
 namespace {
@@ -93,10 +95,13 @@ struct RmsNormGated : Plain<fk::rms_norm_gated> {
     const Ref x = ref(a.x), z = ref(a.z), weight = ref(weights.weight), out = ref(a.out);
     const int64_t width = init.hidden_size, group = init.group_size, groups = width / group;
     const double eps = init.eps;
-    const bool norm_first = init.norm_before_gate != 0;
+    const bool norm_first = init.norm_before_gate != 0, sigmoid = init.activation == FK_RMS_NORM_GATED_ACTIVATION_SIGMOID;
     for_rows(a.x->shape[0] * groups, ctx, [=] __device__(int64_t row) {
       const int64_t t = row / groups, first = row % groups * group;
-      const auto gate = [&](int64_t c) { return silu(load(z, z.at(t) + first + c)); };
+      const auto gate = [&](int64_t c) {
+        const double v = load(z, z.at(t) + first + c);
+        return sigmoid ? 1 / (1 + exp(-v)) : silu(v);
+      };
       const auto value = [&](int64_t c) { return load(x, x.at(t) + first + c) * (norm_first ? 1 : gate(c)); };
       const double squares = sum_of(group, [&](int64_t c) { return value(c) * value(c); });
       const double scale = 1 / sqrt(squares / double(group) + eps);
@@ -147,6 +152,21 @@ struct GlobalResponseNorm : Plain<fk::global_response_norm> {
     });
   }
 };
+struct BatchNorm : Plain<fk::batch_norm> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out), weight = ref(weights.weight), bias = ref(weights.bias), mean = ref(weights.mean),
+              variance = ref(weights.variance);
+    const int64_t width = init.size, kind = init.activation;
+    const double eps = init.eps;
+    for_each(a.x->shape[0] * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width;
+      const double scale = load_or(weight, c, 1) / sqrt(load(variance, c) + eps);
+      store(out, i, pixel_activation(kind, (load(x, i) - load(mean, c)) * scale + load_or(bias, c, 0)));
+    });
+  }
+};
+FK_OP(batch_norm, BatchNorm);
 FK_OP(rms_norm, RmsNorm);
 FK_OP(layer_norm, LayerNorm);
 FK_OP(qk_rms_norm, QkRmsNorm);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// rotary_embedding: one thread per pair of channels, in place.
+// rotary_embedding, rotary_rows: one thread per pair of channels, in place.
 #include "common.cuh"
 #include "fk/ops/rotary_embedding.h"
+#include "fk/ops/rotary_rows.h"
 
 namespace {
 using namespace fkr;
@@ -28,6 +29,31 @@ struct RotaryEmbedding : Plain<fk::rotary_embedding> {
     rotate(a.k, a, ctx);
   }
 };
+struct RotaryRows : Plain<fk::rotary_rows> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    if (init.rotary_dim % 2) throw fk::unsupported{"rotary_dim: odd"};
+    if (init.offset + init.rotary_dim > init.head_dim) throw fk::unsupported{"rotary_dim: beyond the head"};
+  }
+  void turn(const fk_inout* view, const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(view), cos = ref(a.cos), sin = ref(a.sin);
+    const int64_t heads = view->shape[1], width = init.rotary_dim, half = width / 2, positions = a.cos->shape[0], offset = init.offset;
+    const bool interleaved = init.interleaved != 0;
+    for_each(view->shape[0] * heads * half, ctx, [=] __device__(int64_t i) {
+      const int64_t pair = i % half, head = i / half % heads, t = i / half / heads;
+      const int64_t first = interleaved ? 2 * pair : pair, second = first + (interleaved ? 1 : half);
+      const int64_t base = t * x.stride[0] + head * x.stride[1] + offset, row = t % positions * width;
+      const double u = load(x, base + first), v = load(x, base + second);
+      store(x, base + first, u * load(cos, row + first) - v * load(sin, row + first));
+      store(x, base + second, v * load(cos, row + second) + u * load(sin, row + second));
+    });
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    turn(a.q, a, ctx);
+    turn(a.k, a, ctx);
+  }
+};
+FK_OP(rotary_rows, RotaryRows);
 FK_OP(rotary_embedding, RotaryEmbedding);
 
 }  // namespace

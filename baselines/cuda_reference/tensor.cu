@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// add, scaled_add, gather_rows, scatter_rows, concat, transpose: one thread per element.
+// add, scaled_add, gather_rows, scatter_rows, concat, prepend_rows, select_rows, transpose: one thread per element.
 #include "common.cuh"
 #include "fk/ops/add.h"
 #include "fk/ops/concat.h"
 #include "fk/ops/gather_rows.h"
+#include "fk/ops/prepend_rows.h"
+#define FK_SCALED_ADD_EDITION 2
 #include "fk/ops/scaled_add.h"
 #include "fk/ops/scatter_rows.h"
+#include "fk/ops/select_rows.h"
 #include "fk/ops/transpose.h"
 
 namespace {
@@ -21,9 +24,13 @@ struct Add : Plain<fk::add> {
 struct ScaledAdd : Plain<fk::scaled_add> {
   using Plain::Plain;
   void forward(const op::forward& f, const fk_ctx& ctx) {
-    const Ref x = ref(f.x), y = ref(f.y), out = ref(f.out);
+    const Ref x = ref(f.x), y = ref(f.y), out = ref(f.out), gate = ref(f.gate);
     const double scale = init.scale;
-    for_each(f.y->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, load_or(x, i, 0) + scale * load(y, i)); });
+    const int64_t width = init.size, rows = f.y->shape[0], each = init.gate_rows, gates = f.gate.or_null ? f.gate.or_null->shape[0] : 1;
+    for_each(rows * width, ctx, [=] __device__(int64_t i) {
+      const double factor = scale * load_or(gate, (each ? i / width / each % gates : 0) * width + i % width, 1);
+      store(out, i, load_or(x, i, 0) + factor * load(y, i));
+    });
   }
 };
 struct GatherRows : Plain<fk::gather_rows> {
@@ -57,6 +64,33 @@ struct Concat : Plain<fk::concat> {
     }
   }
 };
+struct PrependRows : Plain<fk::prepend_rows> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    if (init.prefix_rows > 0 && !max.prefix.or_null) throw fk::unsupported{"prefix_rows: without a prefix it is 0"};
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref prefix = ref(a.prefix), x = ref(a.x), out = ref(a.out);
+    const int64_t width = init.size, before = a.prefix.or_null ? a.prefix.or_null->shape[0] : 0, all = before + a.x->shape[1];
+    for_each(a.x->shape[0] * all * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width, t = i / width % all, b = i / width / all;
+      store(out, i, t < before ? load(prefix, t * width + c) : load(x, x.at(b, t - before) + c));
+    });
+  }
+};
+FK_OP(prepend_rows, PrependRows);
+struct SelectRows : Plain<fk::select_rows> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const auto* rows = fk::data<int32_t>(a.rows);
+    const int64_t width = init.size, taken = a.rows->shape[0];
+    for_each(a.x->shape[0] * taken * width, ctx, [=] __device__(int64_t i) {
+      store(out, i, load(x, x.at(i / width / taken, rows[i / width % taken]) + i % width));
+    });
+  }
+};
+FK_OP(select_rows, SelectRows);
 struct Transpose : Plain<fk::transpose> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {

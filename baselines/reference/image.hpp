@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of images, channels last: the input patch of a convolution's output, global
-// response normalisation, and the MLP around it.
+// The arithmetic of images, channels last: the input patch of a convolution's output, norms with
+// stored statistics, global response normalisation, and the MLP around it.
 #pragma once
 #include "op.hpp"
 
@@ -26,6 +26,98 @@ inline void gather_patch(const fk_in* x, const Window& w, int64_t b, int64_t oy,
       std::fill_n(row, channels, 0.0);
     for (int64_t c = 0; c < channels; ++c) patch[c * taps + tap] = row[c];
   }
+}
+
+// Activations behind a norm of pixels, in the order of the choices of `activation` in contracts.
+enum class PixelActivation : int { none, relu, silu, gelu };
+inline double activated(double x, PixelActivation f) {
+  switch (f) {
+    case PixelActivation::relu:
+      return std::max(x, 0.0);
+    case PixelActivation::silu:
+      return silu(x);
+    case PixelActivation::gelu:
+      return gelu(x, /*tanh_form=*/false);
+    default:
+      return x;
+  }
+}
+
+// Batch normalisation with stored statistics: (x - mean) * scale + bias for each channel.
+struct ChannelAffine {
+  int64_t channels;
+  double *mean, *scale, *bias;
+  ChannelAffine(Scratch& s, int64_t count)
+      : channels(count), mean(s.take(count)), scale(s.take(count)), bias(s.take(count)) {}
+  void read(const fk_in* weight_or_null, const fk_in* bias_or_null, const fk_in* means,
+            const fk_in* variances, double eps) {
+    if (!variances) return;  // a convolution that a block lacks
+    load(variances, 0, channels, bias);
+    if (weight_or_null)
+      load(weight_or_null, 0, channels, scale);
+    else
+      std::fill_n(scale, channels, 1.0);
+    for (int64_t c = 0; c < channels; ++c) scale[c] /= std::sqrt(bias[c] + eps);
+    load(means, 0, channels, mean);
+    if (bias_or_null)
+      load(bias_or_null, 0, channels, bias);
+    else
+      std::fill_n(bias, channels, 0.0);
+  }
+  // One pixel, in place.
+  void apply(double* x, PixelActivation f) const {
+    for (int64_t c = 0; c < channels; ++c)
+      x[c] = activated((x[c] - mean[c]) * scale[c] + bias[c], f);
+  }
+};
+
+// One image, [height, width, channels] row-major, in doubles.
+struct PixelMap {
+  int64_t height, width, channels;
+  double* at;
+  int64_t pixels() const { return height * width; }
+};
+
+// A convolution with a norm and an activation behind it, as modules of image models have them.
+// Weights are [O, C/groups, KH, KW]. `patch` has room for C * KH * KW doubles.
+struct ConvNorm {
+  Window window;
+  int64_t groups;
+  const fk_in* weight;
+  ChannelAffine affine;
+  PixelActivation activation;
+  double* patch;
+
+  // Fills out.at; its other members are the sizes of the result.
+  void operator()(const PixelMap& x, const PixelMap& out) const {
+    const int64_t taps = window.kernel[0] * window.kernel[1];
+    const int64_t each = out.channels / groups, length = x.channels / groups * taps;
+    for (int64_t p = 0; p < out.pixels(); ++p) {
+      gather(x, p / out.width, p % out.width);
+      double* to = out.at + p * out.channels;
+      for (int64_t o = 0; o < out.channels; ++o)
+        to[o] = dot_view(weight, o * length, patch + o / each * length, length);
+      affine.apply(to, activation);
+    }
+  }
+
+ private:
+  void gather(const PixelMap& x, int64_t oy, int64_t ox) const {
+    const int64_t taps = window.kernel[0] * window.kernel[1];
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t iy =
+          oy * window.stride[0] - window.padding[0] + tap / window.kernel[1] * window.dilation[0];
+      const int64_t ix =
+          ox * window.stride[1] - window.padding[1] + tap % window.kernel[1] * window.dilation[1];
+      const bool inside = iy >= 0 && iy < x.height && ix >= 0 && ix < x.width;
+      const double* from = inside ? x.at + (iy * x.width + ix) * x.channels : nullptr;
+      for (int64_t c = 0; c < x.channels; ++c) patch[c * taps + tap] = from ? from[c] : 0;
+    }
+  }
+};
+// A window of odd size with as many zeros on each side as keep the size at stride 1.
+inline Window centred(int64_t kernel, int64_t stride) {
+  return {{kernel, kernel}, {stride, stride}, {kernel / 2, kernel / 2}, {1, 1}};
 }
 
 // Global response normalisation of x[positions, channels], one image, in place: x + bias + weight *

@@ -50,6 +50,10 @@ inline void layer_normalize(double* x, int64_t count, double eps, const fk_in* w
 }
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
+// log(sigmoid(x)), without a sum that is rounded to 1.
+inline double log_sigmoid(double x) {
+  return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x)));
+}
 // x[i] = silu(x[i]) * x[width + i]: the gate is the first half of x, the result overwrites it.
 inline void silu_halves(double* x, int64_t width) {
   for (int64_t i = 0; i < width; ++i) x[i] = silu(x[i]) * x[width + i];
@@ -87,6 +91,9 @@ inline void rotate(double* head, int64_t width, bool interleaved, const float* t
 struct Attention {
   double scale = 1, softcap = 0;
   const float* sink_or_null = nullptr;  // one more score in the softmax, without a value
+  // The score of key j grows by slope * (j - position).
+  double slope = 0;
+  int64_t position = 0;
 
   template <class Dot, class Add>
   void operator()(int64_t first, int64_t last, double* scores, Dot dot, Add add) const {
@@ -95,6 +102,7 @@ struct Attention {
     for (int64_t j = first; j < last; ++j) {
       double score = scale * dot(j);
       if (softcap > 0) score = softcap * std::tanh(score / softcap);
+      score += slope * static_cast<double>(j - position);
       scores[j - first] = score;
       top = std::max(top, score);
     }

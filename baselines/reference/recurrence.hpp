@@ -149,13 +149,14 @@ struct SsdHeads : Base<Op> {
   }
 };
 
-// x = x * silu(z), then an RMSNorm of each group of channels. If `norm_before_gate`, the norm comes
-// first.
+// x = x * silu(z), or x * sigmoid(z), then an RMSNorm of each group of channels. If
+// `norm_before_gate`, the norm comes first.
 inline void gated_rms_normalize(double* x, const double* z, int64_t count, int64_t group,
-                                double eps, bool norm_before_gate, const fk_in* weight,
-                                double* row) {
+                                double eps, bool norm_before_gate, const fk_in* weight, double* row,
+                                bool sigmoid_gate = false) {
   const auto gate = [&] {
-    for (int64_t i = 0; i < count; ++i) x[i] *= silu(z[i]);
+    for (int64_t i = 0; i < count; ++i)
+      x[i] *= sigmoid_gate ? 1 / (1 + std::exp(-z[i])) : silu(z[i]);
   };
   if (!norm_before_gate) gate();
   for (int64_t i = 0; i < count; i += group) rms_normalize(x + i, group, eps, nullptr, row);

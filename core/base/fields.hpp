@@ -152,6 +152,9 @@ class Reader {
   }
   template <class T>
   void optional(const char* key, T& value, bool, const char* = "") {
+    // Earlier hosts wrote null for a list without entries.
+    if constexpr (IsList<T>::value)
+      if (const auto found = json_.find(key); found != json_.end() && found->is_null()) return;
     read_key(key, value, false);
   }
 

@@ -7,14 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.hpp"
 #include "core/contract/contract.hpp"
+#include "core/exec/capture_index.hpp"
 #include "core/tensor/safetensors.hpp"
 
 namespace fk {
-
-inline constexpr const char* kCaptureSchema = "fk-host.capture/1";
-inline constexpr const char* kCaptureIndex = "capture.json";
 
 class Captured {
  public:
@@ -42,8 +39,9 @@ class Captured {
     Case source;
     std::map<std::string, std::vector<std::string>> tensors;  // by field
   };
-  Entry read_case(const Config& node, const Contract& contract) const;
-  void read_tensors(const Config& node, const Contract& contract, Entry& entry) const;
+  Entry read_case(const RecordedCase& recorded, const std::string& where,
+                  const Contract& contract) const;
+  void read_tensors(const RecordedCase& recorded, const Contract& contract, Entry& entry) const;
   const StoredTensor* find(const std::string& name) const;
 
   std::string where_, scenario_, profile_;

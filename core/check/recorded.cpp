@@ -6,88 +6,70 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/tensor/tensor.hpp"
+#include "core/base/fields.hpp"
 
 namespace fk {
 
 namespace {
 
 // A case without the place and number of its occurrences.
-std::string identity(Json text) {
-  for (const char* field : {"name", "path", "provider", "workload", "step", "count", "outputs"})
-    text.erase(field);
-  return text.dump();
+std::string identity(const RecordedCase& recorded) {
+  RecordedCase bare = recorded;
+  for (auto* text : {&bare.name, &bare.path, &bare.provider, &bare.workload}) text->clear();
+  bare.step = bare.count = 0;
+  bare.outputs.clear();
+  return to_fields(bare).dump();
 }
 
-// Table rows by key. The numbers of equal keys are added.
-class Rows {
- public:
-  explicit Rows(std::vector<std::string> key) : key_(std::move(key)) {}
-  Json& row(const Json& like) {
-    std::string text;
-    for (const auto& field : key_) text += like.at(field).dump() + "\n";
-    const auto [it, fresh] = index_.try_emplace(text, rows_.size());
-    if (fresh) {
-      rows_.push_back(like);
-      for (auto& [name, value] : rows_.back().items())
-        if (value.is_number()) value = 0;
-    }
-    return rows_[it->second];
-  }
-  static void add(Json& row, const char* name, int64_t value) {
-    row[name] = row.at(name).get<int64_t>() + value;
-  }
-  Json take() { return std::move(rows_); }
-
- private:
-  std::vector<std::string> key_;
-  Json rows_ = Json::array();
-  std::map<std::string, size_t> index_;
-};
-
-int64_t integer_at(const Json& row, const char* name) { return row.at(name).get<int64_t>(); }
+// The row of this op and phase, and of this reason for calls that were left out.
+template <class Row>
+Row& row_like(std::vector<Row>& rows, const Row& like) {
+  const auto same = [&](const Row& row) {
+    if constexpr (requires { row.why; })
+      if (row.why != like.why) return false;
+    return row.op == like.op && row.phase == like.phase;
+  };
+  if (const auto it = std::ranges::find_if(rows, same); it != rows.end()) return *it;
+  Row& fresh = rows.emplace_back();
+  fresh.op = like.op, fresh.phase = like.phase;
+  if constexpr (requires { fresh.why; }) fresh.why = like.why;
+  return fresh;
+}
 
 }  // namespace
 
-Json merge_recorded(const std::vector<Json>& by_rank) {
-  Json cases = Json::array(), tensors = Json::object();
+Recording merge_recorded(const std::vector<Recording>& by_rank) {
+  Recording out;
   std::map<std::string, size_t> known;
-  Rows ops({"op", "phase"}), left_out({"op", "phase", "why"});
-  int64_t bytes = 0;
-  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
-    const Json& recorded = by_rank[rank];
-    for (const auto& row : recorded.at("ops")) {
-      Json& sum = ops.row(row);
-      Rows::add(sum, "calls", integer_at(row, "calls"));
-      sum["shapes"] = std::max(integer_at(sum, "shapes"), integer_at(row, "shapes"));
+  for (size_t i = 0; i < by_rank.size(); ++i) {
+    const Recording& recorded = by_rank[i];
+    const auto rank = static_cast<int64_t>(i);
+    for (const RecordedOp& row : recorded.ops) {
+      RecordedOp& sum = row_like(out.ops, row);
+      sum.calls += row.calls;
+      sum.shapes = std::max(sum.shapes, row.shapes);
     }
-    for (const auto& row : recorded.at("left_out"))
-      Rows::add(left_out.row(row), "calls", integer_at(row, "calls"));
-    for (const auto& text : recorded.at("cases")) {
-      const auto [it, fresh] = known.try_emplace(identity(text), cases.size());
+    for (const LeftOutCalls& row : recorded.left_out)
+      row_like(out.left_out, row).calls += row.calls;
+    for (const RecordedCase& one : recorded.cases) {
+      const auto [it, fresh] = known.try_emplace(identity(one), out.cases.size());
       if (!fresh) {
-        Rows::add(cases[it->second], "count", integer_at(text, "count"));
+        out.cases[it->second].count += one.count;
         continue;
       }
-      cases.push_back(text);
-      Rows::add(ops.row(text), "cases", 1);
-      if (rank == 0) continue;
-      cases.back()["name"] = text.at("name").get<std::string>() + ".rank" + std::to_string(rank);
-      cases.back()["rank"] = rank;
+      RecordedCase& kept = out.cases.emplace_back(one);
+      ++row_like(out.ops, RecordedOp{one.op, one.phase, 0, 0, 0}).cases;
+      kept.rank = rank;
+      if (rank > 0) kept.name += ".rank" + std::to_string(rank);
     }
-    for (const auto& [name, tensor] : recorded.at("tensors").items()) {
-      if (tensors.contains(name)) continue;
-      tensors[name] = tensor;
-      tensors[name]["rank"] = rank;
-      bytes += shape_bytes(tensor.at("shape").get<Shape>(),
-                           dtype_from_name(tensor.at("dtype").get<std::string>(), name), name);
+    for (const auto& [name, tensor] : recorded.tensors) {
+      const auto [it, fresh] = out.tensors.try_emplace(name, tensor);
+      if (!fresh) continue;
+      it->second.rank = rank;
+      out.bytes += shape_bytes(tensor.shape, dtype_from_name(tensor.dtype, name), name);
     }
   }
-  return {{"ops", ops.take()},
-          {"cases", std::move(cases)},
-          {"left_out", left_out.take()},
-          {"tensors", std::move(tensors)},
-          {"bytes", bytes}};
+  return out;
 }
 
 }  // namespace fk

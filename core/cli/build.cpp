@@ -135,8 +135,8 @@ fs::path cuda_home() { return environment("CUDA_HOME", "/usr/local/cuda"); }
 
 // A source in another language -> C++, in the folder of the build; nothing when that failed.
 std::optional<fs::path> translated(const Language& language, const fs::path& source,
-                                   const fs::path& object, const Workshop& workshop,
-                                   std::string* said) {
+                                   const fs::path& object, const std::string& march,
+                                   const Workshop& workshop, std::string* said) {
   const std::string op = source.stem();
   const fs::path header = header_dir() / "fk/ops" / (op + ".h");
   if (!fs::exists(header))
@@ -144,10 +144,11 @@ std::optional<fs::path> translated(const Language& language, const fs::path& sou
          did_you_mean(op, Catalog(paths::registry_dirs()).ops()) +
              "; names of files that sources share begin with `_`");
   const fs::path made = object.string() + ".cpp";
-  const int status = run_script(language, "build.py",
-                                {source.string(), "--header", header.string(), "--arch",
-                                 join(architectures(), " "), "--out", made.string()},
-                                workshop, said);
+  std::vector<std::string> words = {
+      source.string(), "--header",   header.string(), "--arch", join(architectures(), " "),
+      "--out",         made.string()};
+  if (!language.cuda && !march.empty()) words.push_back("--march=" + march);
+  const int status = run_script(language, "build.py", words, workshop, said);
   if (status != 0) return need_room(workshop.made), std::nullopt;
   return made;
 }
@@ -245,17 +246,19 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
     const fs::path object =
         work / (std::to_string(i) + "-" + sources[i].filename().string() + ".o");
     const std::optional<Language> language = language_of(sources[i], all);
-    cuda |= language || sources[i].extension() == ".cu";
+    cuda |= language ? language->cuda : sources[i].extension() == ".cu";
     fs::path source = fs::relative(sources[i], dir);
     std::vector<std::string> folders = includes;
     if (language) {
-      const auto made = translated(*language, source, object, workshop, said);
+      const auto made = translated(*language, source, object, recipe.march, workshop, said);
       if (!made) return std::nullopt;
       source = *made;
-      for (const fs::path& more : {language->dir, cuda_home() / "include"}) folders.push_back(more);
+      folders.push_back(language->dir);
+      if (language->cuda) folders.push_back(cuda_home() / "include");
     }
     auto line = compile_line(source, object, folders, build_id, recipe);
-    if (language) line.push_back("-DFK_BUILD_SM=\"" + join(architectures(), " ") + "\"");
+    if (language && language->cuda)
+      line.push_back("-DFK_BUILD_SM=\"" + join(architectures(), " ") + "\"");
     const int status = run_compiler(line, workshop, said);
     if (status == 127)
       fail("build", "`" + line[0] + "` cannot be started",
@@ -263,6 +266,8 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
                 : "is it installed and on the PATH?");
     if (status != 0) return need_room(work), std::nullopt;
     objects.push_back(object);
+    fs::path archive = source;  // of a language that compiles to machine code itself
+    if (language && fs::exists(archive.replace_extension(".a"))) objects.push_back(archive);
   }
   const fs::path library = work / "plugin.so", target = dir / (dir.filename().string() + ".so");
   std::vector<std::string> link = {environment("CXX", "c++"), "-shared", "-o", library.string()};

@@ -17,6 +17,7 @@
 #include "core/check/sound.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/check_rows.hpp"
+#include "core/cli/conformance.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/second_look.hpp"
 #include "core/cli/verb.hpp"
@@ -33,7 +34,7 @@ namespace fk {
 namespace {
 
 struct CheckArguments {
-  std::string plugin, captured, device = "cpu";
+  std::string plugin, captured, device = "cpu", report, verify;
   JsonOutput json;
   std::vector<std::string> ops;       // empty: all
   std::vector<std::string> families;  // as in CheckOptions
@@ -348,6 +349,23 @@ CheckEnd end_of(const std::vector<CheckRow>& rows) {
   return end;
 }
 
+CheckDocument document_of(const CheckArguments& a, const FoundPlugin& found,
+                          const std::vector<CheckRow>& rows, const CheckEnd& end) {
+  CheckDocument out;
+  out.plugin = plugin_name(found);
+  out.file = found.path.string();
+  out.seed = a.options.seed;
+  out.size = a.options.size;
+  out.cases = a.options.only_cases;
+  out.quick = a.options.quick;
+  out.families = a.families;
+  out.device = a.device;
+  out.passed = end.told && end.good;
+  out.unjudged = end.unjudged;
+  out.rows = rows;
+  return out;
+}
+
 int run(CheckArguments a) {
   a.json.open();
   for (const auto& family : a.families) family_of(family, "--family");
@@ -363,6 +381,10 @@ int run(CheckArguments a) {
   const FoundPlugin found = plugin_set.plugin(a.plugin);
   if (!found.error.empty() && found.note.ops.empty()) fail("", found.error);  // it names the file
   if (found.note.ops.empty()) fail(found.path.string(), "the plugin has no ops");
+  if (!a.verify.empty()) {
+    std::fputs(verified_conformance(a.verify, found).c_str(), stdout);
+    return kExitOk;
+  }
   std::optional<Captured> captured;
   std::string origin;
   if (!a.captured.empty()) {
@@ -389,25 +411,12 @@ int run(CheckArguments a) {
   }
   const std::string stale = stale_build(found.path);
   if (!stale.empty()) std::fprintf(stderr, "fk-host: %s\n", excerpt(stale, 1000).c_str());
-  if (a.json.given()) {
-    CheckDocument out{.plugin = plugin_name(found),
-                      .file = found.path.string(),
-                      .stale = stale,
-                      .seed = a.options.seed,
-                      .size = a.options.size,
-                      .cases = a.options.only_cases,
-                      .quick = a.options.quick,
-                      .families = a.families,
-                      .captured = origin,
-                      .device = a.device,
-                      .passed = end.told && end.good,
-                      .unjudged = end.unjudged,
-                      .judged = {},
-                      .protections = protections,
-                      .log = log,
-                      .rows = rows};
+  if (a.json.given() || !a.report.empty()) {
+    CheckDocument out = document_of(a, found, rows, end);
+    out.stale = stale, out.captured = origin, out.protections = protections, out.log = log;
     if (look) out.judged = {look->status, look->why};
-    a.json.write(document(out));
+    if (a.json.given()) a.json.write(document(out));
+    if (!a.report.empty()) write_conformance(a.report, found, out, end.verdict);
   }
   if (a.json.with_report()) {
     const std::string head = excerpt(plugin_name(found)) + " " + excerpt(found.note.version) +
@@ -415,15 +424,13 @@ int run(CheckArguments a) {
                              (origin.empty() ? a.options.size : excerpt(origin, 200)) +
                              (a.options.quick ? " as they are written" : "") + ", on " + a.device +
                              ", seed " + std::to_string(a.options.seed);
-    std::printf("%s\n", fitted(head, report_width()).c_str());
+    print_report(head + "\n");
     print_rows(rows, a.verbose);
-    if (!log.empty())
-      std::printf("\nPrinted by the plugin\n%s",
-                  fitted(printed_lines(log), report_width()).c_str());
+    if (!log.empty()) print_report("\nPrinted by the plugin\n" + printed_lines(log));
     const Style style = end.told && end.good ? Style::good : Style::bad;
     const std::string last =
         sandbox_line(protections) + styled(end.verdict, style, colour_wanted(stdout));
-    std::printf("%s\n", fitted(last, report_width()).c_str());
+    print_report(last + "\n");
   }
   return !end.good ? kExitFailed : end.told ? kExitOk : kExitEnvironment;
 }
@@ -455,7 +462,12 @@ std::function<int()> add_check(const Options& app) {
       .positive();
   app.add_flag("!--no-sandbox", a->sandbox, "run without a sandbox, with all rights of this user");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
+  app.add_option("--report", a->report,
+                 "write a signed report to this file, which ships with the plugin");
+  app.add_option("--verify", a->verify,
+                 "compare such a report with the plugin's file and its signature; check nothing");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a, seed] {
     // Short, because a user may have to type it.
     if (!seed.given()) a->options.seed = Secret::draw().seed("check") >> 32;

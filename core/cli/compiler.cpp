@@ -163,7 +163,8 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
   std::vector<char*> argv;
   for (const auto& w : words) argv.push_back(const_cast<char*>(w.c_str()));
   argv.push_back(nullptr);
-  const std::vector<fs::path> programs = programs_for(words[0]);
+  std::vector<fs::path> programs = programs_for(words[0]);
+  programs.insert(programs.end(), workshop.programs.begin(), workshop.programs.end());
   int ends[2] = {-1, -1};
   if (said && ::pipe2(ends, O_CLOEXEC) != 0) fail("build", "cannot make a pipe");
   std::fflush(nullptr);
@@ -177,7 +178,7 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
       ::dup2(ends[1], STDERR_FILENO);
     }
     if (!workshop.at.empty() && ::chdir(workshop.at.c_str()) != 0) ::_exit(127);
-    confine(programs, workshop);
+    if (workshop.confined) confine(programs, workshop);
     ::execvp(argv[0], argv.data());
     ::_exit(127);
   }

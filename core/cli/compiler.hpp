@@ -19,6 +19,9 @@ struct Workshop {
   std::filesystem::path at;    // working directory of programs; empty: this process's
   double seconds = 900;        // processor seconds of each program; with `said` wall-clock seconds
   bool runs_sources = false;   // the program runs statements of the sources
+  std::vector<std::filesystem::path> programs = {};  // further folders of programs
+  bool confined =
+      true;  // false for a program that reads no source, such as `rustc --print sysroot`
 };
 
 // Runs a program without a shell. Its output goes to this process's streams, or is appended to

@@ -52,7 +52,8 @@ std::vector<ProviderChoice> choose_providers(const GraphProviders& asked,
   Graph graph =
       record(*model, services.catalog, phase, spec.limits, std::make_shared<WeightTable>());
   Axes limits;
-  for (const auto& axis : graph.axes) limits[axis] = model->axis_limit(phase, axis, spec.limits);
+  for (const auto& axis : graph.axes)
+    limits[axis] = model->engine()->axis_limit(phase, axis, spec.limits);
   const auto lowered = lower(services.catalog, std::move(graph), services.plugins, spec.policy,
                              device->type(), device->id(), limits, nullptr);
   std::vector<ProviderChoice> nodes;
@@ -176,7 +177,7 @@ int draw(const GraphArguments& a) {
   const auto model = scenario.make();
   const Catalog catalog(paths::registry_dirs());
   const PluginSet plugin_set = PluginSet::find(catalog);
-  const auto phases = model->phases();
+  const auto phases = model->engine()->phases();
   const std::string phase = a.phase.empty() ? phases.back() : a.phase;
   if (std::find(phases.begin(), phases.end(), phase) == phases.end())
     fail("--phase", "the model has no phase `" + phase + "`", did_you_mean(phase, phases));

@@ -42,6 +42,7 @@ struct BenchRequest {
   AnswerOptions answer;
   std::string secret;    // seeds of an earlier verdict; nothing is looked up or stored
   std::string receipt;   // file for the receipt; empty: none
+  std::string trace;     // file for a trace; empty: none
   bool profile = false;  // runs Nsight Compute afterwards, if installed
   const JsonOutput* json = nullptr;
 

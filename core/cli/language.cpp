@@ -2,6 +2,7 @@
 #include "core/cli/language.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -23,8 +24,11 @@ std::vector<Language> languages() {
       const fs::path file = entry.path() / "language.yaml";
       if (!fs::is_regular_file(file, none)) continue;
       const Yaml root = Yaml::load(file);
+      root.only({"extension", "marker", "device", "values", "compiler", "installation"});
       out.push_back({entry.path().filename(), root.at("extension").text(), root.at("marker").text(),
-                     entry.path()});
+                     entry.path(), root.text_or("device", "cuda") == "cuda",
+                     root.text_or("values", "") != "untested", root.text_or("compiler", ""),
+                     root.text_or("installation", "")});
     }
   }
   std::sort(out.begin(), out.end(),
@@ -48,11 +52,37 @@ bool is_source(const fs::path& file, const std::vector<Language>& all) {
          std::any_of(all.begin(), all.end(), has);
 }
 
+namespace {
+
+// The folder of the language's compiler, which the scripts may read. A wrapper such as rustup's
+// lies elsewhere, so the scripts get the compiler itself by its variable.
+fs::path installation_of(const Language& language) {
+  const std::string variable = upper(language.compiler);
+  const std::string named = environment(variable.c_str(), language.compiler);
+  std::vector<std::string> line = {named};
+  for (const auto& word : split(language.installation, ' ')) line.push_back(word);
+  Workshop asked;
+  asked.seconds = 60;
+  asked.confined = false;
+  std::string said;
+  if (const int status = run_compiler(line, asked, &said); status != 0)
+    fail_host("--lang " + language.name,
+              "`" + named + "` " + (status == 127 ? "cannot be started" : "does not answer"),
+              "the language needs it: on the PATH, or named by " + variable);
+  const fs::path folder = trim(said.substr(trim(said).rfind('\n') + 1));
+  ::setenv(variable.c_str(), (folder / "bin" / language.compiler).c_str(), 1);
+  return folder;
+}
+
+}  // namespace
+
 int run_script(const Language& language, const std::string& script,
                const std::vector<std::string>& arguments, const Workshop& workshop,
                std::string* said) {
   Workshop own = workshop;
   own.runs_sources = true;
+  if (!language.compiler.empty() && script == "build.py")
+    own.programs.push_back(installation_of(language));
   std::vector<std::string> line = {environment("PYTHON", "python3"),
                                    (language.dir / script).string()};
   line.insert(line.end(), arguments.begin(), arguments.end());

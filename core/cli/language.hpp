@@ -2,10 +2,15 @@
 // Languages of candidates besides C, C++ and CUDA. A folder plugin_api/adapters/NAME with a file
 // language.yaml is a language; there is no list. Its parts:
 //   language.yaml  extension: ".py"; marker: a text that each source of the language has
+//                  device: cuda (the default) or cpu; cuda adds the toolkit's headers and runtime
+//                  compiler: a program that build.py starts, also named by the variable of the same
+//                  name in capitals; installation: words that make it print its folder
 //   build.py       SOURCE --header H --arch "90 100" --out OUT.cpp: one source -> one C++ file,
-//                  compiled with this folder's headers and linked with the CUDA runtime
+//                  compiled with this folder's headers. A library OUT.a beside it is linked with
+//                  it. For cpu, --march has the processor of candidate.yaml, if it names one
 //   new.py         --header H --name NAME --out FILE: a source that compiles and refuses all cases
-//   template/      OP.EXTENSION: plain and correct sources
+//   template/      OP.EXTENSION: plain and correct sources; values: untested in language.yaml if
+//                  no test has computed their values
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -19,6 +24,8 @@ namespace fk {
 struct Language {
   std::string name, extension, marker;
   std::filesystem::path dir;
+  bool cuda = true, tested = true;
+  std::string compiler, installation;  // empty: the scripts need Python alone
 };
 
 // All of them, by name.

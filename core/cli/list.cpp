@@ -184,12 +184,10 @@ Listing list_workloads() {
   }
   for (const auto& file : files) {
     for (const auto& name : workload_names(file)) {
-      const Workload w = load_workload(file, name, false, int64_t{1} << 40);
-      const bool latency = w.kind == Workload::Kind::latency;
-      out.rows.push_back({name, file.filename().string(), latency ? "latency" : "throughput",
-                          latency ? Json(w.batch) : Json(w.lengths.size()),
-                          latency ? Json(w.iterations) : Json(1), w.prompt_tokens(),
-                          w.output_tokens(), w.summary});
+      const Workload w = load_workload(file, name, "", false, int64_t{1} << 40);
+      out.rows.push_back({name, file.filename().string(), w.kind, w.load->requests(),
+                          w.rounds() - w.warmup, w.load->prompt_tokens(), w.load->output_tokens(),
+                          w.summary});
     }
   }
   return out;
@@ -238,7 +236,7 @@ Listing map_models() {
     if (info.configs.empty()) continue;
     const auto file = find_config(info.configs.front(), info.where);
     const auto model = make_model(info.arch, Config::load(file));
-    for (const auto& phase : model->phases()) {
+    for (const auto& phase : model->engine()->phases()) {
       std::map<std::pair<int, std::string>, int> ordered;
       for (const auto& [op, n] : op_use(*model, catalog, phase, {}))
         ordered[{-catalog.at(op).level, op}] = n;
@@ -277,8 +275,7 @@ void print(const Listing& listing) {
     table.row(std::move(cells));
   }
   std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
-  for (const auto& note : listing.notes)
-    std::printf("%s\n", fitted(excerpt(note, 1000), report_width()).c_str());
+  for (const auto& note : listing.notes) print_report(excerpt(note, 1000) + "\n");
 }
 
 struct ListDocument {

@@ -9,10 +9,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/report/document.hpp"
+#include "core/report/table.hpp"
+#include "core/report/trace_events.hpp"
+#include "core/report/views/exports.hpp"
+#include "core/report/views/page.hpp"
 
 namespace fk {
 
@@ -56,6 +61,13 @@ bool is_pipe_or_device(const fs::file_status& is) {
   return fs::exists(is) && !fs::is_regular_file(is) && !fs::is_directory(is);
 }
 
+void write_text(const std::string& file, const std::string& text) {
+  std::error_code none;
+  const fs::file_status is = fs::status(file, none);
+  if (is_pipe_or_device(is)) return write_into(file, text);
+  write_file_atomic(target_of(file, is), text);
+}
+
 struct ErrorDocument {
   static constexpr const char* kSchema = "fk-host.error/1";
   static constexpr const char* kTitle = "An error that ended a verb";
@@ -76,14 +88,29 @@ FK_DOCUMENT(error, ErrorDocument);
 
 }  // namespace
 
+void print_report(const std::string& text) {
+  std::fputs(fitted(text, report_width()).c_str(), stdout);
+}
+
 void print_json(const Json& document, const std::string& file) {
   const std::string text =
       made_safe(document).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (file.empty() || file == "-") return void(std::fputs(text.c_str(), stdout));
-  std::error_code none;
-  const fs::file_status is = fs::status(file, none);
-  if (is_pipe_or_device(is)) return write_into(file, text);
-  write_file_atomic(target_of(file, is), text);
+  write_text(file, text);
+}
+
+void write_views(const Json& document, const std::string& html, const std::string& csv,
+                 const std::string& markdown) {
+  const View view = view_of(document);
+  if (!html.empty()) write_text(html, page_of(view));
+  if (!markdown.empty()) write_text(markdown, markdown_of(view));
+  if (csv.empty()) return;
+  for (const auto& [name, text] : csv_files(view)) write_file_atomic(fs::path(csv) / name, text);
+}
+
+void write_trace(const TraceEvents& events, const std::string& file) {
+  const Json about = {{"program", "fk-host " FK_VERSION}, {"written", now_text()}};
+  write_text(file, events.document(about).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void need_writable(const std::string& file) {
@@ -109,11 +136,22 @@ void JsonOutput::declare(const Options& app, const std::string& help) {
   option_ = app.add_option("--json", file_, help).value_optional();
 }
 
+void JsonOutput::declare_views(const Options& app) {
+  app.add_option("--html", views_.html, "write a page with charts and tables to a file");
+  app.add_option("--csv", views_.csv, "write every table into this folder");
+  app.add_option("--markdown", views_.markdown, "write all tables to a file");
+}
+
 void JsonOutput::open() {
-  if (given() && to_file()) {
+  if (as_json() && to_file()) {
     need_writable(file_);
     opened_file = file_;
   }
+  for (const std::string* file : {&views_.html, &views_.markdown})
+    if (!file->empty()) need_writable(*file);
+  std::error_code none;
+  if (!views_.csv.empty() && fs::exists(views_.csv, none) && !fs::is_directory(views_.csv, none))
+    fail(views_.csv, "it is no folder", "--csv DIR writes a file for each table");
   open_ = true;
 }
 
@@ -121,7 +159,8 @@ std::string JsonOutput::take_word() { return std::exchange(file_, ""); }
 
 void JsonOutput::write(const Json& document) const {
   FK_CHECK(open_, "JSON is written to a file that was not opened before the work");
-  print_json(document, file_);
+  if (as_json()) print_json(document, file_);
+  if (!views_.empty()) write_views(document, views_.html, views_.csv, views_.markdown);
 }
 
 void print_json_error(const std::string& verb, const std::exception& error, int exit_code) {

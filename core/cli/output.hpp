@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON of verbs: the option --json, the file behind it, and errors as JSON.
+// Reports and documents of verbs: --json and the file behind it, views of the same document
+// (--html, --csv, --markdown), and errors as JSON.
 #pragma once
 #include <exception>
 #include <optional>
@@ -10,25 +11,41 @@
 
 namespace fk {
 
+// Writes pages and tables of a document: a file each for HTML and Markdown, and a folder for CSV;
+// empty: not wanted.
+void write_views(const Json& document, const std::string& html, const std::string& csv,
+                 const std::string& markdown);
+
+class TraceEvents;
+// Writes a trace (core/report/trace_events.hpp) to a file.
+void write_trace(const TraceEvents& events, const std::string& file);
+
 // Writes to `file`; stdout for an empty name or "-". Unsafe characters become `?` (printable() of
 // base/text.hpp).
 void print_json(const Json& document, const std::string& file);
+
+// Prints a part of a report for people, as wide as the terminal is.
+void print_report(const std::string& text);
 
 // Error when print_json() could not write this file: its folder is missing, the name is a folder's,
 // or the user has no right. Makes nothing that stays. Call it before the work begins.
 void need_writable(const std::string& file);
 
 // The option --json of a verb. With a file, the document is written beside the report for people;
-// without one it takes the report's place on the standard output. One object per process.
+// without one it takes the report's place on the standard output. Views of the document are always
+// beside the report. One object per process.
 class JsonOutput {
  public:
   // This object outlives the parsing.
   void declare(const Options& app, const std::string& help =
                                        "write JSON: to a file beside the report, or in its place "
                                        "to the standard output");
-  bool given() const { return option_ && option_->given(); }
+  // Adds --html, --csv and --markdown, for a verb whose document has a view (report/views).
+  void declare_views(const Options& app);
+  // True when a document is wanted, as JSON or as a view.
+  bool given() const { return as_json() || !views_.empty(); }
   // False when JSON takes the report's place.
-  bool with_report() const { return !given() || to_file(); }
+  bool with_report() const { return !as_json() || to_file(); }
   // Call it before the work begins, and before write(). Error as for need_writable().
   void open();
   // The word after --json when it is an argument of the verb and not a file. JSON then goes to the
@@ -38,8 +55,14 @@ class JsonOutput {
   void write(const Json& document) const;
 
  private:
+  struct Views {
+    std::string html, csv, markdown;  // files, and the folder of CSV files; empty: not wanted
+    bool empty() const { return html.empty() && csv.empty() && markdown.empty(); }
+  };
+  bool as_json() const { return option_ && option_->given(); }
   bool to_file() const { return !file_.empty() && file_ != "-"; }
   std::string file_;
+  Views views_;
   std::optional<Option> option_;
   bool open_ = false;
 };

@@ -152,7 +152,7 @@ void print_receipts(const std::vector<ReceiptRow>& rows, const std::string& own)
                     Style::bad)});
   }
   std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
-  if (!own.empty()) std::printf("signed by %s\n", own.c_str());
+  if (!own.empty()) print_report("signed by " + own + "\n");
 }
 
 int list_receipts(Store& store, const ReceiptsArguments& a) {

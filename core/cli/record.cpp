@@ -9,13 +9,14 @@
 #include "core/base/log.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
-#include "core/cases/captured.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/exec/capture_index.hpp"
+#include "core/report/document.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
@@ -37,46 +38,38 @@ struct RecordArguments {
   bool has_seed = false;
 };
 
-void print(const Json& index, const std::string& folder) {
+void print(const CaptureIndex& index, const std::string& folder) {
   const bool colour = colour_wanted(stdout);
-  const Json& weights = index.at("weights");
-  const Parallel parallel{index.at("tp").get<int64_t>(), index.at("ep").get<int64_t>(), 0,
-                          index.at("overlap").get<bool>()};
-  std::printf("%s%s: %s, profile %s, on %s, %s\n", index.at("scenario").get<std::string>().c_str(),
-              parallel_text(parallel).c_str(), index.at("dtype").get<std::string>().c_str(),
-              index.at("profile").get<std::string>().c_str(),
-              index.at("device").get<std::string>().c_str(),
-              weights.at("random").get<bool>()
-                  ? "random weights: floats and expert routing are noise, not a trained model's"
-                  : ("weights of " + weights.at("from").get<std::string>()).c_str());
+  print_report(index.scenario + parallel_text({index.tp, index.ep, 0, index.overlap}) + ": " +
+               index.dtype + ", profile " + index.profile + ", on " + index.device + ", " +
+               (index.weights.random
+                    ? "random weights: floats and expert routing are noise, not a trained model's\n"
+                    : "weights of " + index.weights.from + "\n"));
   Table table({{"op"},
                {"phase"},
                {"calls", Align::right},
                {"shapes", Align::right},
                {"cases", Align::right}});
-  for (const auto& op : index.at("ops"))
-    table.row({op.at("op").get<std::string>(), op.at("phase").get<std::string>(),
-               std::to_string(op.at("calls").get<int64_t>()),
-               std::to_string(op.at("shapes").get<int64_t>()),
-               std::to_string(op.at("cases").get<int64_t>())});
+  for (const auto& op : index.ops)
+    table.row({op.op, op.phase, std::to_string(op.calls), std::to_string(op.shapes),
+               std::to_string(op.cases)});
   std::printf("%s", table.text(colour).c_str());
   int64_t limit = 0;
   std::string room;
-  for (const auto& left : index.at("left_out")) {
-    const auto why = left.at("why").get<std::string>();
-    if (starts_with(why, "no room")) room = why;
-    if (starts_with(why, "no room") || starts_with(why, "other shapes"))
-      limit += left.at("calls").get<int64_t>();
+  for (const auto& left : index.left_out) {
+    const bool no_room = starts_with(left.why, "no room");
+    if (no_room) room = left.why;
+    if (no_room || starts_with(left.why, "other shapes"))
+      limit += left.calls;
     else
-      std::printf("  left out: calls of %s: %s\n", left.at("op").get<std::string>().c_str(),
-                  why.c_str());
+      print_report("  left out: calls of " + left.op + ": " + left.why + "\n");
   }
   if (limit)
-    std::printf("  left out: %s calls with other shapes or contents; --limit keeps more%s\n",
-                human_count(limit).c_str(),
-                room.empty() ? "" : (", " + room + "; --gib gives more").c_str());
-  std::printf("%zu cases, %s of tensors in %s\n", index.at("cases").size(),
-              human_bytes(index.at("bytes").get<int64_t>()).c_str(), folder.c_str());
+    print_report("  left out: " + human_count(limit) +
+                 " calls with other shapes or contents; --limit keeps more" +
+                 (room.empty() ? "" : ", " + room + "; --gib gives more") + "\n");
+  print_report(std::to_string(index.cases.size()) + " cases, " + human_bytes(index.bytes) +
+               " of tensors in " + folder + "\n");
 }
 
 int run(RecordArguments a) {
@@ -111,9 +104,9 @@ int run(RecordArguments a) {
                       DeviceLock::Use::computes);
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
-  const Json index = record_scenario(scenario, a.options, catalog, plugin_set);
+  const CaptureIndex index = record_scenario(scenario, a.options, catalog, plugin_set);
   progress.clear();
-  if (a.json.given()) a.json.write(index);
+  if (a.json.given()) a.json.write(document(index));
   if (a.json.with_report()) print(index, a.options.folder.string());
   return kExitOk;
 }
@@ -147,6 +140,7 @@ std::function<int()> add_record(const Options& app) {
   };
 }
 
+FK_DOCUMENT(capture, CaptureIndex);
 FK_VERB(record, "record real inputs of ops from a whole model", add_record, "capture");
 
 }  // namespace

@@ -127,13 +127,12 @@ void print(const Replay& r, bool colour) {
   const Receipt& receipt = r.receipt;
   std::printf("%s\n", verdict_text(r.now, colour).c_str());
   if (!r.unverified.empty())
-    std::printf("%s\n",
-                styled("not verified: " + excerpt(r.unverified, 200), Style::bad, colour).c_str());
+    print_report(styled("not verified: " + excerpt(r.unverified, 200), Style::bad, colour) + "\n");
   else
-    std::printf("signed by %s, %s\n", receipt.signed_by.c_str(),
-                r.own_key ? "the key of this host"
-                          : "not the key of this host. Its maker may have known its "
-                            "seeds before; fk-host bench judges with others");
+    print_report("signed by " + receipt.signed_by +
+                 (r.own_key ? ", the key of this host\n"
+                            : ", not the key of this host. Its maker may have known its "
+                              "seeds before; fk-host bench judges with others\n"));
   Table table({{"what"}, {"was"}, {"now"}, {""}});
   for (const auto& d : r.key)
     table.row({excerpt(d.what, 60), excerpt(d.was, 60), excerpt(d.now, 60), "depends on it"});
@@ -143,11 +142,10 @@ void print(const Replay& r, bool colour) {
   if (!table.empty()) std::printf("%s", table.text(colour, 0).c_str());
   const Verdict& was = receipt.verdict;
   const bool other = r.now.status != was.status;
-  std::printf("%s the verdict of %s, %s%s\n",
-              r.reproduced() ? styled("REPRODUCED:", Style::good, colour).c_str()
-                             : styled("NOT REPRODUCED:", Style::bad, colour).c_str(),
-              excerpt(was.time).c_str(), name_of(was.status),
-              other ? (std::string("; now it is ") + name_of(r.now.status)).c_str() : "");
+  print_report((r.reproduced() ? styled("REPRODUCED:", Style::good, colour)
+                               : styled("NOT REPRODUCED:", Style::bad, colour)) +
+               " the verdict of " + excerpt(was.time) + ", " + name_of(was.status) +
+               (other ? std::string("; now it is ") + name_of(r.now.status) : "") + "\n");
 }
 
 int replay(ReplayArguments& a) {

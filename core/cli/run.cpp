@@ -18,15 +18,17 @@
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
+#include "core/report/trace_events.hpp"
 #include "core/scenario/checkpoint_fit.hpp"
 #include "core/scenario/run.hpp"
+#include "core/scenario/trace_run.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
 namespace {
 
 struct RunArguments {
-  std::string scenario, profile, weights;
+  std::string scenario, profile, weights, trace;
   JsonOutput json;
   std::vector<std::string> pins;
   RunOptions options;
@@ -83,16 +85,28 @@ std::string profile_note(const Scenario& scenario, const std::filesystem::path& 
 // The worse of two exit codes: a failing environment says nothing about candidates.
 int worse(int a, int b) { return std::max(a, b); }
 
+// The trace of one more scenario; its sums go to the report.
+void trace(const Scenario& scenario, const RunArguments& a, const Catalog& catalog,
+           const PluginSet& plugin_set, RunReport& report, TraceEvents& events) {
+  ScenarioTrace found = trace_scenario(scenario, a.options, catalog, plugin_set, report);
+  for (const auto& note : found.notes)
+    std::fprintf(stderr, "fk-host: %s: %s\n", scenario.name.c_str(), excerpt(note, 600).c_str());
+  add_trace(found, scenario.name, events);
+  report.traced = std::move(found.ops);
+}
+
 int run(RunArguments a) {
   set_defaults(a);
   check_parallel(a.parallel);
   if (const auto code = join_launch(a.parallel)) return *code;
   a.json.open();
+  if (!a.trace.empty()) need_writable(a.trace);
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
   const PluginSet plugin_set = PluginSet::find(catalog);
   std::vector<RunReport> reports;
+  TraceEvents events;
   int code = kExitOk;
   for (const auto& c : plugin_set.candidates)
     if (a.options.wants(c))
@@ -111,6 +125,7 @@ int run(RunArguments a) {
     report.note = note;
     report.weights_notes = scenario.weights_notes;
     code = worse(code, report.exit_code());
+    if (!a.trace.empty()) trace(scenario, a, catalog, plugin_set, report, events);
     progress.clear();
     if (a.json.with_report())
       std::printf("%s%s", &file == &files.front() ? "" : "\n",
@@ -120,6 +135,7 @@ int run(RunArguments a) {
     std::fflush(stdout);
     if (a.json.given()) reports.push_back(std::move(report));
   }
+  if (!a.trace.empty()) write_trace(events, a.trace);
   if (a.json.given())
     a.json.write(files.size() == 1 ? run_json(reports.front()) : runs_json(reports));
   return code;
@@ -139,6 +155,10 @@ std::function<int()> add_run(const Options& app) {
   app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")
       .one_at_a_time();
   a->json.declare(app);
+  a->json.declare_views(app);
+  app.add_option("--trace", a->trace,
+                 "after the run, drive each workload once more with the times of every op, and "
+                 "write Chrome trace events to a file (Perfetto opens it)");
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
   app.add_flag("!--no-sandbox", a->options.sandbox,

@@ -56,8 +56,7 @@ void print_model(const ModelInfo& m) {
       "architectures   %s\nconfigurations  %s\nsource          %s\npaper           %s\nmade of     "
       "    %s\ncorrectness     %s\ntiny profile    %s\n",
       join(m.architectures, ", ").c_str(), join(m.configs, ", ").c_str(), m.source.c_str(),
-      m.paper.c_str(), join(m.parts, ", ").c_str(),
-      m.correctness == Signal::logits ? "logits" : "embeddings",
+      m.paper.c_str(), join(m.parts, ", ").c_str(), m.correctness.c_str(),
       m.tiny ? m.tiny->dump().c_str() : "{}");
 }
 
@@ -98,7 +97,7 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
     if (info.configs.empty()) continue;
     const auto model =
         make_model(info.arch, Config::load(find_config(info.configs.front(), info.where)));
-    for (const auto& phase : model->phases()) {
+    for (const auto& phase : model->engine()->phases()) {
       const Graph graph = record(*model, catalog, phase, {}, std::make_shared<WeightTable>());
       const auto names = expanded(catalog, graph, graph.calls, op);
       if (!names.empty())

@@ -20,7 +20,7 @@ const NamedTensor* find(const Request& request, const std::string& name) {
 
 }  // namespace
 
-RequestTensors::RequestTensors(Program& program, std::vector<Model::RequestTensor> wanted)
+RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted)
     : wanted_(std::move(wanted)) {
   for (const auto& tensor : wanted_) {
     inputs_.push_back(static_cast<float*>(program.input(tensor.name)));
@@ -35,10 +35,20 @@ std::string RequestTensors::refusal(const Request& request) const {
     names.push_back(tensor.name);
     const NamedTensor* given = find(request, tensor.name);
     if (given == nullptr) return "it has no tensor `" + tensor.name + "`";
-    if (given->shape != tensor.shape ||
-        static_cast<int64_t>(given->values.size()) != numel(tensor.shape))
+    Shape wanted = tensor.shape;
+    if (tensor.ragged && given->shape.size() == wanted.size()) {
+      const int64_t rows = given->shape[0];
+      if (rows < 1 || rows > wanted[0] || rows % tensor.multiple != 0)
+        return "its tensor `" + tensor.name + "` has " + std::to_string(rows) +
+               " rows where 1 to " + std::to_string(wanted[0]) + " are possible, a multiple of " +
+               std::to_string(tensor.multiple);
+      if (rows != ragged_rows(*ragged_of(wanted_), request))
+        return "its tensor `" + tensor.name + "` has other rows than the one before it";
+      wanted[0] = rows;
+    }
+    if (given->shape != wanted || static_cast<int64_t>(given->values.size()) != numel(wanted))
       return "its tensor `" + tensor.name + "` has the shape " + shape_text(given->shape) +
-             " where " + shape_text(tensor.shape) + " is needed";
+             " where " + shape_text(wanted) + " is needed";
   }
   for (const auto& tensor : request.tensors)
     if (std::find(names.begin(), names.end(), tensor.name) == names.end())
@@ -46,13 +56,25 @@ std::string RequestTensors::refusal(const Request& request) const {
   return "";
 }
 
-void RequestTensors::write(int64_t row, const Request& request) {
+void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const NamedTensor* given = find(request, wanted_[i].name);
     FK_CHECK(given, "a request without its tensors");
-    std::copy(given->values.begin(), given->values.end(),
-              inputs_[i] + row * static_cast<int64_t>(given->values.size()));
+    const auto count = static_cast<int64_t>(given->values.size());
+    const int64_t at = wanted_[i].ragged ? first * (count / given->shape[0]) : row * count;
+    std::copy(given->values.begin(), given->values.end(), inputs_[i] + at);
   }
+}
+
+const RequestTensor* ragged_of(const std::vector<RequestTensor>& tensors) {
+  const auto it = std::ranges::find_if(tensors, &RequestTensor::ragged);
+  return it == tensors.end() ? nullptr : &*it;
+}
+
+int64_t ragged_rows(const RequestTensor& ragged, const Request& request) {
+  const NamedTensor* given = find(request, ragged.name);
+  FK_CHECK(given && !given->shape.empty(), "a request without its ragged tensor");
+  return given->shape[0];
 }
 
 }  // namespace fk

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of requests as inputs of a phase: row b of each input is request b of a batch.
+// The tensors of requests as inputs of a phase. Row b of an input is request b of a batch. Ragged
+// tensors follow each other in their inputs.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,16 +13,22 @@ class RequestTensors {
  public:
   // Error when the phase lacks a float32 input with one of the names. The program must outlive
   // this.
-  RequestTensors(Program& program, std::vector<Model::RequestTensor> wanted);
+  RequestTensors(Program& program, std::vector<RequestTensor> wanted);
   // Why a request cannot be served (a tensor is missing, unknown, or has another shape); empty: it
   // can.
   std::string refusal(const Request& request) const;
-  // FK_CHECK: refusal(request) is empty.
-  void write(int64_t row, const Request& request);
+  // Writes request `row` of a batch, whose ragged tensors begin at `first`. FK_CHECK:
+  // refusal(request) is empty.
+  void write(int64_t row, const Request& request, int64_t first = 0);
 
  private:
-  std::vector<Model::RequestTensor> wanted_;
+  std::vector<RequestTensor> wanted_;
   std::vector<float*> inputs_;
 };
+
+// The ragged tensor that gives the number of rows; null: there is none.
+const RequestTensor* ragged_of(const std::vector<RequestTensor>& tensors);
+// Rows of a request's ragged tensors. FK_CHECK: it has them.
+int64_t ragged_rows(const RequestTensor& ragged, const Request& request);
 
 }  // namespace fk

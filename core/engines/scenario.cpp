@@ -77,6 +77,15 @@ void read_providers(const Yaml& yaml, std::map<std::string, std::string>& pins) 
   }
 }
 
+// The names of a folder's YAML files, sorted.
+std::vector<std::string> stems(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 void read_model(const Yaml& yaml, Scenario& s) {
   const Yaml model = yaml.at("model");
   const auto names = model_names();
@@ -88,18 +97,23 @@ void read_model(const Yaml& yaml, Scenario& s) {
 
 void read_workloads(const Layers& layers, Scenario& s) {
   const Yaml name = layers.scenario.at("workloads");
-  const fs::path file = s.file.parent_path() / "workloads" / (name.text() + ".yaml");
-  if (!fs::exists(file)) name.fail("there is no file `" + file.string() + "`");
+  // A scenario elsewhere may have workloads of its own, beside it.
+  fs::path file = s.file.parent_path() / "workloads" / (name.text() + ".yaml");
+  const fs::path shipped = paths::scenarios_dir() / "workloads";
+  if (!fs::exists(file)) file = shipped / file.filename();
+  if (!fs::exists(file))
+    name.fail("there is no file `" + file.filename().string() + "` in " + shipped.string() +
+                  " or in a folder `workloads` beside the scenario",
+              did_you_mean(name.text(), stems(shipped)));
   const auto known = workload_names(file);
   const auto run = layers.find("run");
   if (!run) layers.scenario.fail("no workload is named under `run`", "known: " + join(known, ", "));
-  const int64_t context =
-      s.max_positions > 0 ? std::min(s.limits.max_context, s.max_positions) : s.limits.max_context;
   for (const Yaml& entry : run->items()) {
     if (std::find(known.begin(), known.end(), entry.text()) == known.end())
       entry.fail("there is no workload `" + entry.text() + "` in " + file.filename().string(),
                  did_you_mean(entry.text(), known));
-    s.workloads.push_back(load_workload(file, entry.text(), s.profile == "tiny", context));
+    s.workloads.push_back(load_workload(file, entry.text(), s.engine->name(), s.profile == "tiny",
+                                        s.engine->form().context(s.limits)));
   }
   if (s.workloads.empty()) run->fail("no workload is named");
 }
@@ -150,10 +164,8 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
     if (const auto limits = layer.find("limits")) read_limits(*limits, s.limits);
     if (const auto providers = layer.find("providers")) read_providers(*providers, s.providers);
   }
-  const auto model = s.make();
-  s.vocab_size = model->vocab_size();
-  s.max_positions = model->max_positions();
-  s.tensors = model->request_tensors();
+  s.engine = s.make()->engine();
+  s.metric = find_metric(s.info.correctness);
   read_workloads(layers, s);
   return s;
 }
@@ -181,12 +193,6 @@ fs::path find_scenario(const std::string& argument) {
        did_you_mean(fs::path(argument).stem().string(), scenario_names()));
 }
 
-std::vector<std::string> scenario_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(paths::scenarios_dir()))
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> scenario_names() { return stems(paths::scenarios_dir()); }
 
 }  // namespace fk

@@ -4,11 +4,13 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/json.hpp"
 #include "core/engines/workload.hpp"
+#include "core/exec/metric.hpp"
 #include "core/exec/model.hpp"
 #include "core/exec/model_info.hpp"
 
@@ -28,8 +30,8 @@ struct Scenario {
   Limits limits;                                 // with dtype and cache_dtype
   std::map<std::string, std::string> providers;  // pins: op -> provider
   std::vector<Workload> workloads;
-  int64_t vocab_size = 0, max_positions = 0;  // the model's
-  std::vector<Model::RequestTensor> tensors;  // of each request
+  std::shared_ptr<const Engine> engine;  // the model's
+  const Metric* metric = nullptr;        // of its description
 
   std::unique_ptr<Model> make() const { return make_model(arch, config); }
 };

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/engines/kv_page_pool.hpp"
-#include "core/exec/model.hpp"
+#include "core/exec/request.hpp"
 
 namespace fk {
 

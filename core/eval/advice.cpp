@@ -9,49 +9,13 @@
 
 #include "core/base/text.hpp"
 #include "core/check/plugin_set.hpp"
+#include "core/exec/capture_index.hpp"
 
 namespace fk {
 
 namespace {
 
-// The parts of a recording's index and of a bench's document that count.
-struct RecordedCase {
-  std::string name, op, phase, provider, path;
-  int64_t count = 0;
-};
-template <class Visitor>
-void fields(Visitor& v, RecordedCase& c) {
-  v("name", c.name);
-  v("op", c.op);
-  v("phase", c.phase);
-  v("provider", c.provider);
-  v("path", c.path);
-  v("count", c.count);
-}
-struct RecordedOp {
-  std::string op, phase;
-  int64_t calls = 0;
-};
-template <class Visitor>
-void fields(Visitor& v, RecordedOp& o) {
-  v("op", o.op);
-  v("phase", o.phase);
-  v("calls", o.calls);
-}
-struct RecordedIndex {
-  std::string scenario, profile, dtype, device;
-  std::vector<RecordedOp> ops;
-  std::vector<RecordedCase> cases;
-};
-template <class Visitor>
-void fields(Visitor& v, RecordedIndex& i) {
-  v("scenario", i.scenario);
-  v("profile", i.profile);
-  v("dtype", i.dtype);
-  v("device", i.device);
-  v("ops", i.ops);
-  v("cases", i.cases);
-}
+// The parts of a bench's document that count.
 struct MeasuredRow {
   std::string op, name, provider, why, routing;
   double cold_s = 0, roofline = 0, of_copy = 0;
@@ -142,7 +106,7 @@ void finish(double whole, Sum& sum) {
 
 Advice advice_of(const Json& index_document, const std::vector<Json>& benches,
                  const Catalog& catalog) {
-  const auto index = from_fields<RecordedIndex>(index_document, "recording", {});
+  const auto index = from_fields<CaptureIndex>(index_document, "recording", {});
   std::map<std::pair<std::string, std::string>, std::vector<MeasuredRow>> measured;
   for (const auto& bench : benches)
     for (auto& row : from_fields<MeasuredOp>(bench, "bench", {}).rows)

@@ -109,7 +109,7 @@ class Planner {
                        scenario.info.domain,
                        {},
                        weights_bytes(*model, catalog_, scenario.limits)};
-      for (const auto& phase : model->phases())
+      for (const auto& phase : model->engine()->phases())
         for (const auto& [op, calls] : op_use(*model, catalog_, phase, scenario.limits))
           if (!contains(out.ops, op)) out.ops.push_back(op);
       plan_.models.push_back(std::move(out));
@@ -145,7 +145,7 @@ class Planner {
         int cases = 1;
         if (contains(recorded, op)) {
           words.insert(words.end(), {"--recorded", asked.recorded.string()});
-          one.key.add("recording", sha256_file(asked.recorded / "capture.json"));
+          one.key.add("recording", sha256_file(asked.recorded / kCaptureIndex));
         } else {
           words.insert(words.end(), {"--size", asked.size});
           if (has_routing(*contract)) words.insert(words.end(), {"--routing", asked.routing});

@@ -9,6 +9,7 @@
 #include "core/base/yaml.hpp"
 #include "core/cases/routing.hpp"
 #include "core/engines/scenario.hpp"
+#include "core/exec/capture_index.hpp"
 
 namespace fk {
 
@@ -58,7 +59,7 @@ Suite::Ops read_ops(const Yaml& yaml, const Catalog& catalog) {
   }
   if (const auto folder = yaml.find("recorded")) {
     ops.recorded = fs::absolute(fs::path(yaml.file()).parent_path() / folder->text());
-    if (!fs::exists(ops.recorded / "capture.json"))
+    if (!fs::exists(ops.recorded / kCaptureIndex))
       folder->fail("there is no recording in `" + ops.recorded.string() + "`",
                    "fk-host record makes one");
   }

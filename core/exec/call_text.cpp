@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a call as JSON (call_text.hpp). The values of axes come from the constructor and from the
+// Describes a call (call_text.hpp). The values of axes come from the constructor and from the
 // shapes of tensors.
 #include "core/exec/call_text.hpp"
 
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -53,14 +52,13 @@ class AxisFinder {
     each_tensor([&](const Slot& slot, const auto& views) { solve(slot, views); });
   }
 
-  void write(Json& out) const {
-    out["axes"] = Json::object();
+  void write(RecordedCall& out) const {
     for (const auto& [letter, meaning] : c_.axes) {
       if (by_init_.count(letter) || listed_.count(letter)) continue;
       const auto it = axes_.find(letter);
-      out["axes"][letter] = it == axes_.end() ? 0 : it->second;
+      out.axes[letter] = it == axes_.end() ? 0 : it->second;
     }
-    if (!listed_.empty()) out["listed"] = listed_;
+    out.listed = listed_;
   }
 
  private:
@@ -155,28 +153,26 @@ bool is_dense(const fk_in& view) {
   return true;
 }
 
-Json call_text(const Contract& c, const Frames& frames) {
-  Json out = {{"op", c.op}, {"revision", c.revision}, {"init", Json::object()}};
+RecordedCall recorded_call(const Contract& c, const Frames& frames) {
+  RecordedCall out;
+  out.op = c.op;
+  out.revision = c.revision;
   for (const auto& slot : c.section(SectionId::init)) {
     if (slot.kind == SlotKind::comm) continue;
-    out["init"][slot.name] = init_text(slot, frames.init[static_cast<size_t>(slot.index)]);
+    out.init[slot.name] = init_text(slot, frames.init[static_cast<size_t>(slot.index)]);
   }
-  out["scalars"] = Json::object();
   for (const auto& slot : c.section(SectionId::forward))
     if (slot.kind == SlotKind::integer)
-      out["scalars"][slot.name] = frames.forward[static_cast<size_t>(slot.index)].i;
+      out.scalars[slot.name] = frames.forward[static_cast<size_t>(slot.index)].i;
   AxisFinder(c, frames).write(out);
-  out["with"] = Json::array();
-  out["dtypes"] = Json::object();
-  out["strided"] = Json::array();
   for (const auto id : {SectionId::weights, SectionId::forward}) {
     for (const auto& slot : c.section(id)) {
       if (!slot.is_tensor()) continue;
       const auto views = views_of(slot, id == SectionId::weights ? frames.weights : frames.forward);
       if (views.empty()) continue;
-      if (slot.optional) out["with"].push_back(slot.name);
-      if (slot.dtype_of.empty()) out["dtypes"][slot.name] = name(dtype_of(*views[0]));
-      if (slot.strided && !is_dense(*views[0])) out["strided"].push_back(slot.name);
+      if (slot.optional) out.with.push_back(slot.name);
+      if (slot.dtype_of.empty()) out.dtypes[slot.name] = name(dtype_of(*views[0]));
+      if (slot.strided && !is_dense(*views[0])) out.strided.push_back(slot.name);
     }
   }
   return out;

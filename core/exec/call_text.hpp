@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of an op as text for a case of its contract: constructor values, axes from shapes, dtypes,
+// A call of an op as data for a case of its contract: constructor values, axes from shapes, dtypes,
 // and the present optional fields.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "core/base/json.hpp"
 #include "core/contract/contract.hpp"
+#include "core/exec/recording.hpp"
 #include "core/plugin/instance.hpp"
 #include "core/tensor/tensor.hpp"
 
@@ -18,8 +18,6 @@ bool is_dense(const fk_in& view);  // row-major without gaps
 DType dtype_of(const fk_in& view);
 Shape shape_of(const fk_in& view);
 
-// {op, revision, init, scalars, axes, listed, with, dtypes, strided}. `init` has all slots;
-// `scalars` has the bounds of forward. Axes of absent fields only are 0.
-Json call_text(const Contract& contract, const Frames& frames);
+RecordedCall recorded_call(const Contract& contract, const Frames& frames);
 
 }  // namespace fk

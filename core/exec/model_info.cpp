@@ -11,6 +11,7 @@
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/exec/metric.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk {
@@ -121,11 +122,11 @@ ModelInfo ModelInfo::load(const fs::path& file) {
   info.source = yaml.text_or("source", "");
   info.paper = yaml.text_or("paper", "");
   info.parts = texts(yaml, "parts");
-  const Yaml signal = yaml.at("correctness");
-  if (signal.text() != "logits" && signal.text() != "embeddings")
-    signal.fail("`" + signal.text() + "` is not a signal",
-                did_you_mean(signal.text(), {"logits", "embeddings"}));
-  info.correctness = signal.text() == "logits" ? Signal::logits : Signal::embeddings;
+  const Yaml metric = yaml.at("correctness");
+  info.correctness = metric.text();
+  if (!find_metric(info.correctness))
+    metric.fail("`" + info.correctness + "` is not a metric",
+                did_you_mean(info.correctness, metric_names()));
   const auto object = [&](const char* key) {
     const auto found = yaml.find(key);
     return std::make_shared<const Json>(found ? to_json(*found) : Json::object());

@@ -13,14 +13,12 @@
 
 namespace fk {
 
-enum class Signal { logits, embeddings };  // compared with the reference
-
 struct ModelInfo {
   std::string arch, domain, summary;
   std::vector<std::string> architectures;  // class names in config.json
   std::vector<std::string> configs;        // files in registry/configs, without .json; may be empty
   std::string source, paper;               // production class; description of the model
-  Signal correctness = Signal::logits;
+  std::string correctness;           // the metric of comparisons with the reference (metric.hpp)
   std::vector<std::string> parts;    // L2 and L3 ops in the model
   std::shared_ptr<const Json> tiny;  // changes of a configuration for the tiny profile
   std::string where;                 // the file

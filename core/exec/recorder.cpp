@@ -14,9 +14,11 @@
 #include <optional>
 
 #include "core/base/error.hpp"
+#include "core/base/fields.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/exec/call_text.hpp"
+#include "core/exec/node_times.hpp"
 
 namespace fk {
 
@@ -71,12 +73,6 @@ struct Fetched {
   std::string name;
 };
 
-// A case, as the index describes it, and the number of its calls.
-struct Recorded {
-  Json text;
-  int64_t count = 1;
-};
-
 // Why a call's integers rule it out as a case; empty: it can be one.
 std::string no_case(const Contract& contract, const std::vector<Fetched>& fields) {
   const auto made_by = [&](const char* generator) {
@@ -117,7 +113,9 @@ std::string content_name(DType dtype, const Shape& shape, const void* data) {
 }
 
 struct CaseRecorder::Impl {
-  Impl(Device& d, RecordOptions o, int f) : device(d), options(std::move(o)), fd(f) {}
+  Impl(Device& d, RecordOptions o, int f) : device(d), options(std::move(o)), fd(f) {
+    if (options.timed_steps > 0) timer.emplace(device, options.timed_steps);
+  }
 
   struct PhaseWatch final : NodeWatch {
     PhaseWatch(Impl& impl, std::string name) : owner(impl), phase(std::move(name)) {}
@@ -144,11 +142,11 @@ struct CaseRecorder::Impl {
   int64_t kind_of(PhaseWatch& at, const Program::NodeInfo& node) {
     const auto [it, fresh] = at.kinds.try_emplace(&node, 0);
     if (!fresh) return it->second;
-    Json text = call_text(*node.contract, node.frames);
-    text.erase("axes");
-    text.erase("listed");
+    RecordedCall call = recorded_call(*node.contract, node.frames);
+    call.axes.clear();
+    call.listed.clear();
     it->second = static_cast<int64_t>(
-        known_kinds.try_emplace(text.dump(), known_kinds.size()).first->second);
+        known_kinds.try_emplace(to_fields(call).dump(), known_kinds.size()).first->second);
     return it->second;
   }
 
@@ -233,78 +231,72 @@ struct CaseRecorder::Impl {
   }
 
   void keep(PhaseWatch& at, const Program::NodeInfo& node, const std::vector<Fetched>& fields) {
-    Json text = call_text(*node.contract, node.frames);
-    std::string name = at.phase + "." + std::to_string(at.ops[node.op].cases);
-    std::replace(name.begin(), name.end(), ' ', '_');  // for example "decode up to 16"
-    text["name"] = name;
-    text["phase"] = at.phase;
-    text["path"] = node.path;
-    text["provider"] = node.provider;
-    text["workload"] = workload;
-    text["step"] = at.steps - 1;
-    Json shapes = Json::object(), stored = Json::object();
-    for (const auto& f : fields) stored[f.slot->name].push_back(put(f));
+    RecordedCase kept;
+    static_cast<RecordedCall&>(kept) = recorded_call(*node.contract, node.frames);
+    kept.name = at.phase + "." + std::to_string(at.ops[node.op].cases);
+    std::replace(kept.name.begin(), kept.name.end(), ' ', '_');  // for example "decode up to 16"
+    kept.phase = at.phase;
+    kept.path = node.path;
+    kept.provider = node.provider;
+    kept.workload = workload;
+    kept.step = at.steps - 1;
+    for (const auto& f : fields) kept.tensors[f.slot->name].push_back(put(f));
     for (const auto id : {SectionId::weights, SectionId::forward}) {
       const auto& frame = id == SectionId::weights ? node.frames.weights : node.frames.forward;
       for (const auto& slot : node.contract->section(id)) {
         if (!slot.is_tensor()) continue;
         for (const fk_in* view : views_of(slot, frame)) {
-          shapes[slot.name].push_back(shape_of(*view));
+          kept.shapes[slot.name].push_back(shape_of(*view));
           const bool there = id == SectionId::forward && is_metadata(slot, *view);
-          if (options.values && slot.is_read() && !there) put_value(text, stored, slot, *view);
+          if (options.values && slot.is_read() && !there) put_value(kept, slot, *view);
         }
       }
     }
-    text["shapes"] = std::move(shapes);
-    text["tensors"] = std::move(stored);
-    cases.push_back({std::move(text), 1});
+    cases.push_back(std::move(kept));
   }
 
   // Stores a float tensor if there is space; otherwise its generator makes it when the case is
   // used. A list is stored whole or not at all.
-  void put_value(Json& text, Json& stored, const Slot& slot, const fk_in& view) {
-    Json& missing = text["generated"];
+  void put_value(RecordedCase& kept, const Slot& slot, const fk_in& view) {
     const auto size = shape_bytes(shape_of(view), dtype_of(view));
-    const bool gone =
-        missing.is_array() && std::find(missing.begin(), missing.end(), slot.name) != missing.end();
+    const bool gone = contains(kept.generated, slot.name);
     if (!gone && size <= options.tensor_bytes_max && written + size <= options.bytes_max) {
-      stored[slot.name].push_back(put(get(slot, view)));
+      kept.tensors[slot.name].push_back(put(get(slot, view)));
       return;
     }
-    stored.erase(slot.name);
-    if (!gone) missing.push_back(slot.name);
+    kept.tensors.erase(slot.name);
+    if (!gone) kept.generated.push_back(slot.name);
   }
 
   std::string put(const Fetched& f) {
     if (tensors.contains(f.name)) return f.name;
     write_all(fd, f.data.data(), f.data.size());
-    tensors[f.name] = {{"dtype", name(f.dtype)}, {"shape", f.shape}, {"begin", written}};
+    tensors[f.name] = {std::string(name(f.dtype)), f.shape, written, 0};
     written += static_cast<int64_t>(f.data.size());
     return f.name;
   }
 
   // Records integers that a new case's call wrote: a router's choices, a permutation.
   void results(size_t index, const Program::NodeInfo& node) {
-    Json outputs = Json::object();
     for (const auto& slot : node.contract->section(SectionId::forward)) {
       if (!slot.is_tensor() || slot.role != Role::out) continue;
       for (const fk_in* view : views_of(slot, node.frames.forward)) {
         if (is_float(dtype_of(*view))) continue;
         Fetched f = get(slot, *view);
-        if (room_for({f})) outputs[slot.name].push_back(put(f));
+        if (room_for({f})) cases[index].outputs[slot.name].push_back(put(f));
       }
     }
-    if (!outputs.empty()) cases[index].text["outputs"] = std::move(outputs);
   }
 
   Device& device;
   const RecordOptions options;
   const int fd;
   std::string workload;
+  std::optional<NodeTimer> timer;  // in place of cases
   std::map<std::string, size_t> known_kinds;
   std::map<std::string, std::unique_ptr<PhaseWatch>> watches;
-  std::vector<Recorded> cases;
-  std::map<std::string, Json> tensors;  // by name
+  std::vector<RecordedCase> cases;
+  std::map<std::string, RecordedTensor> tensors;  // by name
   int64_t written = 0;
 };
 
@@ -313,28 +305,32 @@ CaseRecorder::CaseRecorder(Device& device, RecordOptions options, int fd)
 CaseRecorder::~CaseRecorder() = default;
 
 NodeWatch& CaseRecorder::watch(const std::string& phase) {
+  if (impl_->timer) return impl_->timer->watch(phase);
   auto& watch = impl_->watches[phase];
   if (!watch) watch = std::make_unique<Impl::PhaseWatch>(*impl_, phase);
   return *watch;
 }
 
-void CaseRecorder::set_workload(const std::string& name) { impl_->workload = name; }
+void CaseRecorder::set_workload(const std::string& name) {
+  impl_->workload = name;
+  if (impl_->timer) impl_->timer->set_workload(name);
+}
 
-Json CaseRecorder::result() const {
-  Json cases = Json::array(), left_out = Json::array(), ops = Json::array();
-  for (const auto& c : impl_->cases) {
-    cases.push_back(c.text);
-    cases.back()["count"] = c.count;
-  }
+Recording CaseRecorder::result() const {
+  Recording out;
+  out.cases = impl_->cases;
+  out.tensors = impl_->tensors;
+  out.bytes = impl_->written;
+  if (impl_->timer) out.times = impl_->timer->result();
   for (const auto& [phase, watch] : impl_->watches) {
     for (const auto& [op, of] : watch->ops) {
-      ops.push_back({{"op", op},
-                     {"phase", phase},
-                     {"calls", of.calls},
-                     {"shapes", of.shapes.size()},
-                     {"cases", of.cases}});
+      out.ops.push_back({.op = op,
+                         .phase = phase,
+                         .calls = of.calls,
+                         .shapes = static_cast<int64_t>(of.shapes.size()),
+                         .cases = of.cases});
       const auto add = [&, &o = op, &p = phase](int64_t calls, const std::string& why) {
-        if (calls) left_out.push_back({{"op", o}, {"phase", p}, {"calls", calls}, {"why", why}});
+        if (calls) out.left_out.push_back({.op = o, .phase = p, .calls = calls, .why = why});
       };
       add(of.limit, "other shapes or contents than those of the " + std::to_string(of.cases) +
                         " cases that were kept");
@@ -342,11 +338,7 @@ Json CaseRecorder::result() const {
       add(of.size, "no room in " + human_bytes(impl_->options.bytes_max));
     }
   }
-  return {{"ops", std::move(ops)},
-          {"cases", std::move(cases)},
-          {"left_out", std::move(left_out)},
-          {"tensors", impl_->tensors},
-          {"bytes", impl_->written}};
+  return out;
 }
 
 }  // namespace fk

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.hpp"
+#include "core/exec/recording.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {
@@ -20,6 +20,8 @@ struct RecordOptions {
   int64_t cases_max = 8;                          // per op and phase
   int64_t bytes_max = int64_t{1} << 30;           // of all tensors
   int64_t tensor_bytes_max = int64_t{256} << 20;  // of one float tensor
+  // Above 0: keeps no case, but the times of all nodes, in this number of steps of each workload.
+  int64_t timed_steps = 0;
 };
 
 // Name of a tensor: SHA-256 of its dtype, shape and bytes.
@@ -35,8 +37,7 @@ class CaseRecorder {
   // For the programs of this name. Lives as long as this.
   NodeWatch& watch(const std::string& phase);
   void set_workload(const std::string& name);  // of later calls
-  // {"cases": [..], "left_out": [..], "tensors": {name: {dtype, shape, begin}}, "bytes": n}
-  Json result() const;
+  Recording result() const;
 
  private:
   struct Impl;

@@ -44,12 +44,13 @@ class Children final : public ChildChooser {
 std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog,
                                           const Limits& limits) {
   auto table = std::make_shared<WeightTable>();
-  for (const auto& phase : model.phases()) record(model, catalog, phase, limits, table);
+  for (const auto& phase : model.engine()->phases()) record(model, catalog, phase, limits, table);
   return table;
 }
 
 struct Session::Impl {
   const Model& model;
+  std::unique_ptr<Engine> engine;
   Device& device;
   Options options;
   Exchange* exchange = nullptr;
@@ -69,18 +70,22 @@ struct Session::Impl {
   Bytes bytes;
 
   Impl(const Model& m, const Plugins& plugins, Device& d, Options o)
-      : model(m), device(d), options(std::move(o)), children(plugins, options.policy) {}
+      : model(m),
+        engine(m.engine()),
+        device(d),
+        options(std::move(o)),
+        children(plugins, options.policy) {}
 
   // Makes the program of a phase. With `batch`, makes "decode" for at most `batch` requests, if the
   // phase allows more.
   void make_program(const Plugins& plugins, const std::string& phase, int64_t batch) {
-    const auto phases = model.phases();
+    const auto phases = engine->phases();
     if (std::find(phases.begin(), phases.end(), phase) == phases.end()) return;
     Graph graph = record(model, plugins.catalog(), phase, options.limits, table);
     Axes limits;
     bool smaller = batch == 0;
     for (const auto& axis : graph.axes) {
-      limits[axis] = model.axis_limit(phase, axis, options.limits);
+      limits[axis] = engine->axis_limit(phase, axis, options.limits);
       if (batch == 0 || (axis != "B" && axis != "T" && axis != "Q")) continue;
       smaller |= batch < limits[axis];
       limits[axis] = std::min(limits[axis], batch);
@@ -154,7 +159,7 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
     : impl_(std::make_unique<Impl>(model, plugins, device, std::move(options))) {
   Impl& s = *impl_;
   s.options.policy.device_type = device.type();
-  for (const auto& phase : model.phases()) s.make_program(plugins, phase, 0);
+  for (const auto& phase : s.engine->phases()) s.make_program(plugins, phase, 0);
   for (const int64_t size : s.options.decode_sizes) s.make_program(plugins, kDecode, size);
   SharedBlocks blocks;
   s.load_weights(weights, blocks);
@@ -193,14 +198,10 @@ Program& Session::phase(const std::string& name) {
     fail("session", "the model has no phase `" + name + "`", did_you_mean(name, impl_->names));
   return *it->second;
 }
-const Model& Session::model() const { return impl_->model; }
 const Limits& Session::limits() const { return impl_->options.limits; }
-int64_t Session::max_context() const {
-  const int64_t positions = model().max_positions(), context = limits().max_context;
-  return positions > 0 ? std::min(context, positions) : context;
-}
 Device& Session::device() { return impl_->device; }
 void Session::attach(Exchange& exchange) { impl_->exchange = &exchange; }
+void Session::drive() { impl_->engine->drive(*this); }
 Exchange& Session::exchange() {
   FK_CHECK(impl_->exchange, "the session has no exchange");
   return *impl_->exchange;

@@ -125,14 +125,14 @@ class Session {
   ~Session();
 
   Program& phase(const std::string& name);
-  // The model's phases, and those for decode_sizes ("decode up to 16"). phase() takes them all.
+  // The engine's phases, and those for decode_sizes ("decode up to 16"). phase() takes them all.
   std::vector<std::string> phase_names() const;
-  const Model& model() const;
   const Limits& limits() const;
-  int64_t max_context() const;  // tokens of one request: the limits', or the model's if fewer
   Device& device();
   // The exchange for drive(). Set before drive().
   void attach(Exchange& exchange);
+  // The engine serves the exchange until no request is left.
+  void drive();
   Exchange& exchange();
   // Zeroes all states (caches) and resets instances, between independent runs.
   void clear_states();

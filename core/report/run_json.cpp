@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of `run`, from the fields of its report.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/report/document.hpp"
@@ -20,8 +21,23 @@ void fields(Visitor& v, Figure& f) {
   v("count", f.count, "number of values");
 }
 
+// A figure that only one metric has.
+struct MetricFigure {
+  std::string name;
+  double value = 0, limit = 0;
+};
+template <class Visitor>
+void fields(Visitor& v, MetricFigure& f) {
+  v("name", f.name, "the figure");
+  v("value", f.value, "its value; 0 is best");
+  v("limit", f.limit, "the largest that is right; null: it is not judged");
+}
+
 template <class Visitor>
 void fields(Visitor& v, CorrectnessRow& c) {
+  std::vector<MetricFigure> figures;
+  for (size_t i = 0; i < std::min(c.errors.more.size(), c.limits.more.size()); ++i)
+    figures.push_back({c.errors.more[i].name, c.errors.more[i].value, c.limits.more[i]});
   v("ok", c.ok, "whether the answers are right");
   v("why", c.why, "why they are not");
   v("rms_of_spread", c.errors.rms, "root mean square of the errors over the spread");
@@ -33,6 +49,7 @@ void fields(Visitor& v, CorrectnessRow& c) {
   v("rerouted_positions", c.errors.rerouted, "positions whose experts are others");
   v("positions", c.errors.rows, "compared positions");
   v("values", c.errors.values, "compared values");
+  v("figures", figures, "further figures of the metric");
   v("pattern", c.errors.pattern, "which values are wrong, in words");
   v("of_allowed", c.of_allowed,
     "the worst error as a multiple of what is allowed; null: a result is missing or NaN");
@@ -142,6 +159,18 @@ void fields(Visitor& v, TooLarge& t) {
   v("device_bytes", t.device_bytes, "bytes that the device has");
 }
 
+template <class Visitor>
+void fields(Visitor& v, TracedOp& t) {
+  v("side", t.side, "baseline, or the candidate");
+  v("phase", t.phase, "the phase");
+  v("op", t.op, "the op");
+  v("provider", t.provider, "its provider");
+  v("steps", t.steps, "traced steps of the phase");
+  v("calls", t.calls, "calls of the op in these steps");
+  v("seconds", t.seconds,
+    "time of all these calls, one after the other, by the side's own process");
+}
+
 struct RunDocument {
   static constexpr const char* kSchema = "fk-host.run/2";
   static constexpr const char* kTitle = "What `fk-host run` found in one scenario";
@@ -160,6 +189,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("summary", r.summary, "its summary");
   v("arch", r.arch, "the model");
   v("layers", r.layers, "number of layers");
+  v("metric", r.metric, "the metric of comparisons with the reference");
   v("profile", r.profile, "tiny or full");
   v("tp", r.parallel.tp, "ranks of tensor parallelism");
   v("ep", r.parallel.ep, "ranks of expert parallelism");
@@ -189,6 +219,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("broken_plugins", r.broken_plugins, "plugins that cannot be used");
   v("baseline", r.baseline, "the baselines");
   v("candidates", candidates, "one entry for each candidate");
+  v.optional("traced", r.traced, !r.traced.empty(), "times of ops, with --trace");
 }
 FK_DOCUMENT(run, RunDocument);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -148,9 +149,24 @@ class RunText {
     row("baseline", r_.baseline.correctness);
     for (const auto& candidate : r_.candidates) row(candidate.name, candidate.correctness);
     out_ += table.text(colour_);
+    figures();
     out_ +=
         "  rms, worst 1 %: root mean square and 99th percentile of the error, over the standard "
         "deviation of the reference's values.\n";
+  }
+
+  // A metric may have more than errors of values.
+  void figures() {
+    Table table(
+        {{"side"}, {"metric " + r_.metric}, {"value", Align::right}, {"allowed", Align::right}});
+    const auto rows = [&](const std::string& name, const CorrectnessRow& c) {
+      for (size_t i = 0; i < std::min(c.errors.more.size(), c.limits.more.size()); ++i)
+        table.row({name, c.errors.more[i].words, share(c.errors.more[i].value),
+                   std::isinf(c.limits.more[i]) ? "-" : share(c.limits.more[i])});
+    };
+    rows("baseline", r_.baseline.correctness);
+    for (const auto& candidate : r_.candidates) rows(candidate.name, candidate.correctness);
+    if (!r_.baseline.correctness.errors.more.empty()) out_ += table.text(colour_);
   }
 
   void speed() {

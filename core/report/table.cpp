@@ -155,21 +155,6 @@ void Table::row(std::vector<Cell> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::exported(std::string (*format)(const TextRow&,
-                                                  const std::vector<TextRow>&)) const {
-  TextRow headings;
-  for (const auto& column : columns_) headings.push_back(column.heading);
-  std::vector<TextRow> rows;
-  for (const auto& row : rows_) {
-    TextRow& texts = rows.emplace_back();
-    for (const auto& cell : row) texts.push_back(cell.text);
-  }
-  return format(headings, rows);
-}
-
-std::string Table::csv() const { return exported(csv_text); }
-std::string Table::markdown() const { return exported(markdown_text); }
-
 std::vector<int64_t> Table::natural_widths() const {
   std::vector<int64_t> widths;
   for (size_t i = 0; i < columns_.size(); ++i) {

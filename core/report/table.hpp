@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/report/export.hpp"
-
 namespace fk {
 
 enum class Align : uint8_t { left, right };
@@ -52,12 +50,8 @@ class Table {
   // It fits report_width(): columns of text wrap; a table that stays too wide becomes a list of
   // "heading value" for each row. No text is lost.
   std::string text(bool colour, int indent = 2) const;
-  // For other programs (export.hpp), with headings, without styles.
-  std::string csv() const;
-  std::string markdown() const;
 
  private:
-  std::string exported(std::string (*format)(const TextRow&, const std::vector<TextRow>&)) const;
   using Row = std::vector<Cell>;
   std::vector<int64_t> natural_widths() const;
   bool shrink(std::vector<int64_t>& widths, int64_t room) const;

@@ -15,9 +15,10 @@
 namespace fk {
 namespace {
 
-// Tables that older libraries stored; each model computes them itself.
-constexpr std::array<std::string_view, 4> kHarmless = {
-    "rotary_emb.inv_freq", "position_ids", "embeddings.token_type_ids", "attn.inv_freq"};
+// Tables that older libraries stored; each model computes them itself. Counters of training steps.
+constexpr std::array<std::string_view, 5> kHarmless = {"rotary_emb.inv_freq", "position_ids",
+                                                       "embeddings.token_type_ids", "attn.inv_freq",
+                                                       ".num_batches_tracked"};
 
 bool is_harmless(const std::string& name) {
   return std::ranges::any_of(kHarmless, [&](std::string_view e) { return ends_with(name, e); });

@@ -18,10 +18,11 @@ int64_t weights_bytes(const Model& model, const Catalog& catalog, const Limits& 
 int64_t states_bytes(const Model& model, const Catalog& catalog, const Limits& limits) {
   const auto weights = std::make_shared<WeightTable>();
   std::map<std::string, int64_t> states;
-  for (const auto& phase : model.phases()) {
+  const auto engine = model.engine();
+  for (const auto& phase : engine->phases()) {
     const Graph graph = record(model, catalog, phase, limits, weights);
     Axes axes;
-    for (const auto& axis : graph.axes) axes[axis] = model.axis_limit(phase, axis, limits);
+    for (const auto& axis : graph.axes) axes[axis] = engine->axis_limit(phase, axis, limits);
     for (const auto& buffer : graph.buffers) {
       if (buffer.kind != BufferKind::state) continue;
       int64_t size = bytes(buffer.dtype);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/fields.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
@@ -67,21 +68,22 @@ class RecordingRun {
         wanted_(wanted_workloads(scenario, options.workloads)),
         limits_(scenario.limits) {}
 
-  Json run() {
+  CaptureIndex run() {
     std::error_code error;
     fs::create_directories(options_.folder, error);
     if (error) fail(options_.folder.string(), "cannot be made: " + error.message());
     fs::remove(options_.folder / kCaptureIndex);
     std::deque<Spool> spools;
     for (int64_t rank = 0; rank < ranks(); ++rank) spools.emplace_back(options_.folder, rank);
-    const Json recorded = record(spools);
-    Json index = head();
-    index["ops"] = recorded.at("ops");
-    index["files"] = write_tensors(spools, recorded.at("tensors"));
-    index["bytes"] = recorded.at("bytes");
-    index["left_out"] = recorded.at("left_out");
-    index["cases"] = recorded.at("cases");
-    write_file_atomic(options_.folder / kCaptureIndex, index.dump(1));
+    Recording recorded = record(spools);
+    CaptureIndex index = head();
+    index.ops = std::move(recorded.ops);
+    index.files = write_tensors(spools, recorded.tensors);
+    index.bytes = recorded.bytes;
+    index.left_out = std::move(recorded.left_out);
+    index.cases = std::move(recorded.cases);
+    write_file_atomic(options_.folder / kCaptureIndex,
+                      to_document(CaptureIndex::kSchema, index).dump(1));
     // A recording must be readable.
     Captured::open(options_.folder, catalog_);
     return index;
@@ -127,7 +129,7 @@ class RecordingRun {
     limits_.pages = found.pages;
   }
 
-  Json record(const std::deque<Spool>& spools) {
+  Recording record(const std::deque<Spool>& spools) {
     say("making the weights");
     const std::vector<WeightBlock> blocks = weights();
     choose_pages();
@@ -155,14 +157,14 @@ class RecordingRun {
   }
 
   void drive(RankGroup& runner, const Workload& workload, const std::deque<Spool>& spools) {
-    auto requests = make_requests(workload, scenario_.vocab_size, scenario_.tensors, scenario_.seed,
-                                  workload.kind == Workload::Kind::latency ? workload.warmup : 0);
+    auto requests =
+        make_requests(workload, scenario_.engine->form(), scenario_.seed, workload.warmup);
     if (options_.requests > 0 && static_cast<int64_t>(requests.size()) > options_.requests)
       requests.resize(static_cast<size_t>(options_.requests));
-    workloads_.push_back({{"name", workload.name}, {"requests", requests.size()}});
+    workloads_.push_back({workload.name, static_cast<int64_t>(requests.size())});
     Round round;
     RoundOptions round_options;
-    round_options.vocab_size = scenario_.vocab_size;
+    round_options.vocab_size = scenario_.engine->form().vocabulary;
     round_options.progress = [&](const std::string& text) { say(workload.name + ", " + text); };
     std::vector<int> files;
     for (const auto& spool : spools) files.push_back(spool.fd());
@@ -189,31 +191,30 @@ class RecordingRun {
     }
   }
 
-  Json head() const {
-    const bool random = scenario_.weights.empty();
-    Json weights = {{"random", random}};
-    if (!random) weights["from"] = scenario_.weights.filename().string();
-    return {{"schema", kCaptureSchema},
-            {"scenario", scenario_.name},
-            {"arch", scenario_.arch},
-            {"profile", scenario_.profile},
-            {"tp", scenario_.limits.parallel.tp},
-            {"ep", scenario_.limits.parallel.ep},
-            {"overlap", scenario_.limits.parallel.overlap},
-            {"dtype", name(scenario_.limits.dtype)},
-            {"device", device_},
-            {"seed", scenario_.seed},
-            {"weights", std::move(weights)},
-            {"values", options_.record.values},
-            {"workloads", workloads_}};
+  CaptureIndex head() const {
+    CaptureIndex index;
+    index.scenario = scenario_.name;
+    index.arch = scenario_.arch;
+    index.profile = scenario_.profile;
+    index.tp = scenario_.limits.parallel.tp;
+    index.ep = scenario_.limits.parallel.ep;
+    index.overlap = scenario_.limits.parallel.overlap;
+    index.dtype = name(scenario_.limits.dtype);
+    index.device = device_;
+    index.seed = scenario_.seed;
+    index.weights = {scenario_.weights.empty(), scenario_.weights.filename().string()};
+    index.values = options_.record.values;
+    index.workloads = workloads_;
+    return index;
   }
 
   // Copies tensors from the spools, in order of arrival, to the final files. A worker's claims
   // about its file are checked by content.
-  Json write_tensors(const std::deque<Spool>& spools, const Json& table) const {
+  std::vector<std::string> write_tensors(
+      const std::deque<Spool>& spools, const std::map<std::string, RecordedTensor>& tensors) const {
     std::vector<Mapping> mappings;
     for (const auto& spool : spools) mappings.emplace_back(spool.path());
-    Json files = Json::array();
+    std::vector<std::string> files;
     std::map<std::string, TensorView> batch;
     int64_t size = 0;
     const auto flush = [&] {
@@ -224,12 +225,11 @@ class RecordingRun {
       batch.clear();
       size = 0;
     };
-    for (const auto& [name, entry] : table.items()) {
-      const DType dtype = dtype_from_name(entry.at("dtype").get<std::string>(), name);
-      const auto shape = entry.at("shape").get<Shape>();
-      const auto begin = entry.at("begin").get<int64_t>();
-      const int64_t length = shape_bytes(shape, dtype, name);
-      const auto bytes = mappings[entry.at("rank").get<size_t>()].bytes();
+    for (const auto& [name, tensor] : tensors) {
+      const DType dtype = dtype_from_name(tensor.dtype, name);
+      const Shape& shape = tensor.shape;
+      const int64_t begin = tensor.begin, length = shape_bytes(shape, dtype, name);
+      const auto bytes = mappings[static_cast<size_t>(tensor.rank)].bytes();
       const auto whole = static_cast<int64_t>(bytes.size());
       if (begin < 0 || begin > whole || length > whole - begin)
         fail("the baseline", "it names a tensor outside of what it wrote");
@@ -252,13 +252,13 @@ class RecordingRun {
   std::vector<const Workload*> wanted_;
   Limits limits_;  // the scenario's, with pages that fit
   std::string device_;
-  Json workloads_ = Json::array();
+  std::vector<CaptureIndex::Load> workloads_;
 };
 
 }  // namespace
 
-Json record_scenario(const Scenario& scenario, const RecordingOptions& options,
-                     const Catalog& catalog, const PluginSet& plugin_set) {
+CaptureIndex record_scenario(const Scenario& scenario, const RecordingOptions& options,
+                             const Catalog& catalog, const PluginSet& plugin_set) {
   std::vector<std::string> known;
   for (const auto& w : scenario.workloads) known.push_back(w.name);
   need_known(options.workloads, known, "--workload", "workload");
@@ -269,8 +269,6 @@ Json record_scenario(const Scenario& scenario, const RecordingOptions& options,
   need_communicator(parallel.ranks(), options.device);
   try {
     return RecordingRun(scenario, options, catalog, plugin_set).run();
-  } catch (const Json::exception&) {
-    fail("the baseline", "a malformed answer to what was recorded");
   } catch (const fs::filesystem_error& error) {
     fail(options.folder.string(), error.code().message());
   }

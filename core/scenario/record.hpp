@@ -10,6 +10,7 @@
 #include "core/check/plugin_set.hpp"
 #include "core/contract/contract.hpp"
 #include "core/engines/scenario.hpp"
+#include "core/exec/capture_index.hpp"
 #include "core/exec/recorder.hpp"
 
 namespace fk {
@@ -25,7 +26,7 @@ struct RecordingOptions {
 
 // Returns the index, as written to the folder. Error for bad input, or when the baseline fails;
 // then the folder has no index.
-Json record_scenario(const Scenario& scenario, const RecordingOptions& options,
-                     const Catalog& catalog, const PluginSet& plugin_set);
+CaptureIndex record_scenario(const Scenario& scenario, const RecordingOptions& options,
+                             const Catalog& catalog, const PluginSet& plugin_set);
 
 }  // namespace fk

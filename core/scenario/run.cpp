@@ -44,7 +44,6 @@ class ScenarioRun {
     report_.requests_seed = options.requests_seed;
     for (const auto& broken : plugin_set.broken)
       report_.broken_plugins.push_back({broken.path.string(), broken.error});
-    generates_ = model_->generates();
     ranking_ = ranking_of(open_device(options.device)->name());
     routed_ = is_routed(scenario.config, scenario.limits.dtype);
     report_.processes = timed_processes(scenario, options);
@@ -61,6 +60,7 @@ class ScenarioRun {
         if (!report_.error.empty()) break;
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
+      if (report_.baseline.log.empty()) report_.baseline.log = baseline_->log();
       audit_all();
     }
     enter("");
@@ -108,12 +108,13 @@ class ScenarioRun {
     options.sandbox = options_.sandbox;
     options.patience_s = kPatienceBaseline;
     options.payload_bytes_max = std::max<uint64_t>(
-        uint64_t{1} << 20, static_cast<uint64_t>(scenario_.vocab_size) * 4 +
+        uint64_t{1} << 20, static_cast<uint64_t>(scenario_.engine->form().vocabulary) * 4 +
                                static_cast<uint64_t>(scenario_.limits.max_context) * (64 << 10));
     return options;
   }
 
   int64_t ranks() const { return scenario_.limits.parallel.ranks(); }
+  const Metric& metric() const { return *scenario_.metric; }
 
   // True when the oracle's device is a rank's too. Both may not fit, so only one is open at a time.
   bool in_turns() const {
@@ -169,7 +170,7 @@ class ScenarioRun {
 
   // Makes the weights, opens the oracle, and gets its answers to the correctness set.
   bool prepare() {
-    correctness_ = correctness_requests(scenario_, generates_, options_.requests_seed);
+    correctness_ = scenario_.engine->correctness_requests(scenario_.limits, options_.requests_seed);
     const auto progress = [this](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
@@ -211,7 +212,7 @@ class ScenarioRun {
 
   RoundOptions round_options(const std::string& what) {
     RoundOptions options;
-    options.vocab_size = scenario_.vocab_size;
+    options.vocab_size = scenario_.engine->form().vocabulary;
     options.progress = [this, what](const std::string& text) { say(what + ": " + text); };
     return options;
   }
@@ -245,16 +246,16 @@ class ScenarioRun {
     r.ops = baseline_->ops();
     r.private_bytes = baseline_->own_bytes();
     r.correctness.done = true;
-    r.correctness.errors = compare_rounds(round, wanted_, routed_);
+    r.correctness.errors = metric().compare(round.requests, wanted_.requests, routed_);
     // The baseline has no rival: its limit is `verify`'s.
     const DType dtype = scenario_.limits.dtype;
     const double coarse = coarse_limit(scenario_.config, report_.layers);
-    r.correctness.limits =
-        baseline_limits(r.correctness.errors, verify_limit(dtype, report_.layers), coarse, dtype);
+    const ErrorScale scale{dtype, report_.layers, verify_limit(dtype, report_.layers), coarse};
+    r.correctness.limits = metric().baseline_limits(r.correctness.errors, scale);
     r.correctness.why = judge_errors(r.correctness.errors, r.correctness.limits);
     r.correctness.ok = r.correctness.why.empty();
-    limits_ = error_limits(r.correctness.errors, dtype, report_.layers, coarse);
-    if (r.correctness.ok) mutant_ = best_null_answer(wanted_, limits_, routed_);
+    limits_ = metric().candidate_limits(r.correctness.errors, scale);
+    if (r.correctness.ok) mutant_ = best_null_answer(wanted_, limits_, routed_, metric());
     measure_errors(r.correctness);
     const std::string null = r.correctness.ok ? untestable(mutant_) : "";
     r.verdict = !r.correctness.ok ? "wrong" : null.empty() ? "correct" : "untestable";
@@ -306,8 +307,7 @@ class ScenarioRun {
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
       if (side.is_hosts_fault()) give_up("the host", side.why());
-      r.verdict = side.verdict(), r.why = side.why();
-      r.log = side.log();
+      r.verdict = side.verdict(), r.why = side.why(), r.log = side.log();
       return r;
     };
     const bool opened = side.open();
@@ -316,7 +316,7 @@ class ScenarioRun {
     r.ops = side.ops();
     r.private_bytes = side.own_bytes();
     if (side.nodes_of(r.plugins) == 0 && side.wrong_in_check().empty()) {
-      r.verdict = "unused";
+      r.verdict = "unused", r.log = side.log();
       r.why = side.why_unused(group.plugins);
       return r;
     }
@@ -324,14 +324,17 @@ class ScenarioRun {
     RoundOptions options = round_options(r.name + " is checked");
     options.time_limit_s = candidate_limit(baseline_check_s_);
     if (!side.drive(correctness_, options, round) || side.works_on(*baseline_)) return failed();
-    r.correctness = {true, true, compare_rounds(round, wanted_, routed_), limits_, "", 0, 0};
+    r.correctness = {
+        true, true, metric().compare(round.requests, wanted_.requests, routed_), limits_, "", 0, 0};
     measure_errors(r.correctness);
     r.correctness.why = judge_errors(r.correctness.errors, limits_);
     r.correctness.ok = r.correctness.why.empty();
     r.why = side.wrong_in_check().empty() ? r.correctness.why : side.wrong_in_check();
     r.verdict = r.why.empty() ? "correct" : "wrong";
     if (r.why.empty()) time_candidate(side, r);  // only right candidates are timed
-    return r.verdict != "correct" || side.close() ? r : failed();
+    if (r.verdict == "correct" && !side.close()) return failed();
+    r.log = side.log();
+    return r;
   }
 
   // A process can lift the protection of its mappings, so the weights are tested after each
@@ -388,7 +391,6 @@ class ScenarioRun {
       if (good || !timed[w].pairs.empty()) add_workload(*workloads_[w], timed[w], r);
     }
     if (!good) give_up("the baseline", baseline_->why());
-    if (r.log.empty()) r.log = side.log();
   }
 
   void add_workload(const Workload& workload, TimedPair& timed, SideReport& r) {
@@ -433,8 +435,7 @@ class ScenarioRun {
   // The audited requests are chosen after the answers.
   std::string audit_rounds(const Round& timed) {
     constexpr size_t kSample = 4;
-    const auto requests =
-        audit_requests(timed, kSample, std::random_device{}(), model_->predicts_next());
+    const auto requests = audit_requests(timed, kSample, std::random_device{}(), *scenario_.engine);
     if (requests.empty()) return "none of its requests was answered";
     Round scored;
     enter("the oracle audits");
@@ -442,7 +443,7 @@ class ScenarioRun {
       give_up("the oracle", oracle_->why());
       return "its memory and graphs could not be checked";
     }
-    return audit(timed, scored, tolerance_, limits_, routed_ || coarse_, model_->predicts_next());
+    return audit(timed, scored, tolerance_, limits_, routed_ || coarse_, scenario_);
   }
 
   // Timed answers of a workload: of the candidate with this number, or of the baseline beside it.
@@ -464,7 +465,7 @@ class ScenarioRun {
   bool divided_ = false;   // the oracle is divided like the model
   RunReport report_;
   Spent spent_;
-  bool generates_ = false, routed_ = false, coarse_ = false;
+  bool routed_ = false, coarse_ = false;
   Ranking ranking_;
   std::vector<WeightBlock> parts_;  // by rank; empty: one rank
   uint64_t checksum_ = 0;

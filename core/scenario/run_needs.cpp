@@ -50,7 +50,7 @@ RunNeeds needs_of(const Scenario& scenario, const RunOptions& options, const Cat
   int64_t tokens = 2 * tokens_of(correctness);
   if (options.time_limit_s <= 0)
     for (const Workload* w : wanted_workloads(scenario, options.workloads))
-      tokens += w->prompt_tokens() + w->output_tokens();
+      tokens += w->load->prompt_tokens() + w->load->output_tokens();
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   out.seconds = 2 * elements * static_cast<double>(tokens) / (kCoreFlops * cores);
   return out;
@@ -77,7 +77,7 @@ void need_pages(const Scenario& scenario, const RunOptions& options, const Catal
 
 void need_room(const Scenario& scenario, const RunOptions& options, const Catalog& catalog) {
   const auto correctness =
-      correctness_requests(scenario, scenario.make()->generates(), options.requests_seed);
+      scenario.engine->correctness_requests(scenario.limits, options.requests_seed);
   const int64_t longest =
       longest_request(correctness, wanted_workloads(scenario, options.workloads));
   need_pages(scenario, options, catalog, longest);

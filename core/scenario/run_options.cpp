@@ -99,8 +99,7 @@ int64_t longest_request(const std::vector<Request>& correctness,
   int64_t longest = 1;
   for (const auto& r : correctness)
     longest = std::max(longest, static_cast<int64_t>(r.tokens.size()) + r.new_tokens);
-  for (const Workload* w : workloads)
-    for (const auto& l : w->lengths) longest = std::max(longest, l.prompt + l.output);
+  for (const Workload* w : workloads) longest = std::max(longest, w->load->longest());
   return longest;
 }
 

@@ -21,6 +21,7 @@ void RunReport::describe(const Scenario& of) {
   host_build = own_build_id();
   date = now_text();
   seed = of.seed;
+  metric = of.info.correctness;
   layers = layer_count(with_defaults(of.arch, of.config));
   speed_judged = judges_speed(of);
 }

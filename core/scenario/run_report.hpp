@@ -61,6 +61,13 @@ struct SideReport {
   std::vector<Protection> protections;  // candidates: protections of the host against it
 };
 
+// Calls of one op by one provider in the steps of a phase that were traced (trace_run.hpp).
+struct TracedOp {
+  std::string side, phase, op, provider;
+  int64_t steps = 0, calls = 0;  // of the first rank
+  double seconds = 0;            // of all these calls
+};
+
 // A device that is too small for a run, even without other users.
 struct TooLarge {
   std::string what;                           // the need with its reason
@@ -81,6 +88,7 @@ struct RunReport {
   int64_t max_batch = 0, pages = 0;  // limits of a session
   uint64_t requests_seed = 0;        // for the requests
   int64_t weights_bytes = 0, layers = 0;
+  std::string metric;  // of all comparisons with the reference
   bool speed_judged = false;
   int processes = 1;  // timed processes of each side, in sequence, where speed is judged
   SideReport baseline;
@@ -91,6 +99,7 @@ struct RunReport {
   bool spoiled = false;  // a candidate wrote to the weights; its fault
   std::optional<TooLarge> too_large;  // set if it is the reason
   double seconds = 0;
+  std::vector<TracedOp> traced;      // with a trace: times of ops, which the workers report
   std::optional<ClockWatch> clocks;  // of the first GPU at each progress message; nothing: no GPU
 
   // Fills the scenario's facts, before the run.

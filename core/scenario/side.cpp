@@ -97,11 +97,14 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   return true;
 }
 
+std::string Side::log() { return is_open() ? runner_->log() : log_; }
+
 bool Side::close() {
   if (!is_open()) return true;
   runner_->thaw();
   if (!runner_->close_session())
     return fail_with("failed", runner_->failure().sentence() + " (when its session ended)");
+  log_ = runner_->log();
   runner_.reset();
   info_.reset();
   return true;

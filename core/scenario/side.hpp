@@ -53,7 +53,8 @@ class Side {
   // The fault that the check of its ops found; empty: none. The session opens all the same, so that
   // the report has the errors in the model. Among several candidates, only those with a node count.
   std::string wrong_in_check() const;
-  std::string log() const { return log_; }
+  // The words that its process printed, or the last process when none runs.
+  std::string log();
   const SessionInfo& info() const { return *info_; }
   int64_t own_bytes() const;               // of its session, without the shared weights
   double gap_s() const { return gap_s_; }  // longest time without a sign of life

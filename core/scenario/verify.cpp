@@ -63,24 +63,25 @@ class Verifier {
     model_ = make_model(report.arch, golden.config);
     if (const std::string why = model_->refusal(options.parallel); !why.empty())
       fail(report.arch, why);
-    generates_ = model_->generates();
+    engine_ = model_->engine();
+    continues_ = engine_->form().continues;
     ranking_ = ranking_of(open_device(options.device)->name());
     limit_ = verify_limit(options.dtype, layer_count(with_defaults(report.arch, golden.config)));
     check_tensors();
     for (const auto& row : golden.rows)
       for (const int64_t token : row)
-        if (token < 0 || token >= model_->vocab_size())
-          fail("in.input_ids",
-               "has a token outside the vocabulary of " + std::to_string(model_->vocab_size()));
+        if (token < 0 || token >= engine_->form().vocabulary)
+          fail("in.input_ids", "has a token outside the vocabulary of " +
+                                   std::to_string(engine_->form().vocabulary));
     for (const auto& row : golden.greedy)
       new_tokens_ = std::max<int64_t>(new_tokens_, static_cast<int64_t>(row.size()));
-    if (!generates_ && new_tokens_ > 0) fail("out.greedy", "this model generates no tokens");
+    if (!continues_ && new_tokens_ > 0) fail("out.greedy", "this model generates no tokens");
     check_decode();
     const int64_t need = golden.row_longest() + std::max<int64_t>(new_tokens_, options.decode > 0);
-    if (model_->max_positions() > 0 && need > model_->max_positions())
+    const int64_t positions = engine_->form().positions;
+    if (positions > 0 && need > positions)
       fail(golden.config.where(), "the case needs " + std::to_string(need) +
-                                      " positions, the model has " +
-                                      std::to_string(model_->max_positions()));
+                                      " positions, the model has " + std::to_string(positions));
   }
 
   void run() {
@@ -94,7 +95,7 @@ class Verifier {
  private:
   void check_decode() const {
     if (options_.decode == 0) return;
-    if (!generates_ || golden_.outputs.count("logits") == 0)
+    if (!continues_ || golden_.outputs.count("logits") == 0)
       fail("--decode", golden_.name + " has no logits of a model that generates tokens");
     for (const auto& row : golden_.rows)
       if (static_cast<int64_t>(row.size()) <= options_.decode)
@@ -105,21 +106,23 @@ class Verifier {
 
   void check_tensors() const {
     std::vector<std::string> names;
-    for (const auto& wanted : model_->request_tensors()) {
+    for (const auto& wanted : engine_->form().tensors) {
       names.push_back(wanted.name);
       const auto& have = golden_.tensors[0];
       const auto it = std::find_if(have.begin(), have.end(),
                                    [&](const NamedTensor& t) { return t.name == wanted.name; });
       if (it == have.end()) fail("in." + wanted.name, "is missing");
-      if (it->shape != wanted.shape)
+      Shape shape = wanted.shape;
+      if (wanted.ragged && !it->shape.empty()) shape[0] = it->shape[0];
+      if (it->shape != shape)
         fail("in." + wanted.name, "has rows of " + shape_text(it->shape) + " where " +
-                                      shape_text(wanted.shape) + " are needed");
+                                      shape_text(shape) + " are needed");
     }
     for (const auto& given : golden_.tensors[0])
       if (std::find(names.begin(), names.end(), given.name) == names.end())
         fail("in." + given.name, "is an input that the model does not have",
              did_you_mean(given.name, names));
-    if (model_->vocab_size() > 0 && golden_.padded == 0) fail("in.input_ids", "is missing");
+    if (engine_->form().vocabulary > 0 && golden_.padded == 0) fail("in.input_ids", "is missing");
   }
 
   Limits plain_limits() const {
@@ -133,19 +136,11 @@ class Verifier {
   }
   int ranks() const { return static_cast<int>(options_.parallel.ranks()); }
 
-  // Small pages and chunks, and pages for only 1.5 of the longest requests.
   Limits stress_limits() const {
     Limits limits = plain_limits();
     limits.page_size = 4;
-    limits.max_batch = 1;
-    // The model's limit: a draft's tree needs pages behind a request's own.
-    if (contains(model_->phases(), "prefill")) {
-      const int64_t pages = model_->axis_limit("prefill", "P", limits);
-      limits.pages = pages + pages / 2;
-    }
     limits.max_batch = 4;
-    if (generates_) limits.chunk_tokens = std::max<int64_t>(2, golden_.row_longest() / 4);
-    return limits;
+    return engine_->stressed(limits, golden_.row_longest());
   }
 
   SessionInfo open(RankGroup& runner, const Limits& limits,
@@ -201,7 +196,7 @@ class Verifier {
 
   void drive(RankGroup& runner, const std::vector<Request>& requests, bool taps, Round& round) {
     RoundOptions options;
-    options.vocab_size = model_->vocab_size();
+    options.vocab_size = engine_->form().vocabulary;
     options.taps = taps;
     options.time_limit_s = 10 * options_.patience_s;
     if (!drive_round(runner, requests, options, round))
@@ -234,14 +229,12 @@ class Verifier {
     if (!golden_.hidden.empty() || !golden_.outputs.empty()) {
       std::vector<Round> rounds(golden_.rows.size());
       for (size_t b = 0; b < golden_.rows.size(); ++b) {
-        Request request = prompt(b + 1, b, 0);
-        request.prompt_logits = generates_;
-        drive(runner, {request}, true, rounds[b]);
+        drive(runner, {engine_->scored(prompt(b + 1, b, 0))}, true, rounds[b]);
       }
       compare_taps(rounds);
       compare_outputs(rounds, "");
     }
-    if (!generates_) return;
+    if (!continues_) return;
     for (size_t b = 0; b < golden_.greedy.size(); ++b) {
       Round round;
       drive(runner, {prompt(1, b, static_cast<int64_t>(golden_.greedy[b].size()))}, false, round);
@@ -264,16 +257,15 @@ class Verifier {
       Request request = prompt(b + 1, b, options_.decode + 1);
       request.forced.assign(request.tokens.end() - options_.decode, request.tokens.end());
       request.tokens.resize(request.tokens.size() - static_cast<size_t>(options_.decode));
-      request.logits = request.prompt_logits = true;
-      requests.push_back(std::move(request));
+      request.logits = true;
+      requests.push_back(engine_->scored(std::move(request)));
     }
     std::vector<Round> rounds(1);
     drive(runner, requests, false, rounds[0]);
     compare_outputs(rounds, "decoded: ");
   }
 
-  // Finds a tap in any phase; prompts are only scored, so nothing is decoded. Denoising computes
-  // the prompt again for each 64 rows of logits; its first pass counts.
+  // Finds a tap in any phase; requests are only scored, so nothing is decoded.
   std::vector<const NamedTensor*> taps(const std::vector<Round>& rounds,
                                        const std::string& name) const {
     std::vector<const NamedTensor*> parts;
@@ -281,7 +273,7 @@ class Verifier {
       for (const auto& tensor : round.taps) {
         if (tensor.name.substr(tensor.name.find(':') + 1) != name) continue;
         parts.push_back(&tensor);
-        if (!model_->predicts_next()) break;
+        if (engine_->repeats_inputs()) break;
       }
     return parts;
   }
@@ -309,17 +301,13 @@ class Verifier {
     for (const auto& round : rounds)
       for (const auto& [id, r] : round.requests)
         if (id >= 1 && id <= golden_.rows.size()) rows[id] = &r;
+    std::vector<std::vector<NamedTensor>> results;
+    for (const auto& [id, r] : rows) results.push_back(engine_->results(*r));
     for (const auto& [name, want] : golden_.outputs) {
-      std::vector<NamedTensor> logits;
       std::vector<const NamedTensor*> parts;
-      for (const auto& [id, r] : rows) {
-        if (generates_ && name == "logits")
-          logits.push_back(logit_rows(*r));
-        else
-          for (const auto& tensor : r->tensors)
-            if (tensor.name == name) parts.push_back(&tensor);
-      }
-      for (const auto& part : logits) parts.push_back(&part);
+      for (const auto& row : results)
+        for (const auto& tensor : row)
+          if (tensor.name == name) parts.push_back(&tensor);
       // A tap stands in for an output that is no answer. Batched rows have another layout.
       if (parts.empty() && prefix.empty()) parts = taps(rounds, name);
       if (parts.empty() && prefix.empty())
@@ -327,18 +315,6 @@ class Verifier {
       else if (!parts.empty())
         judge_values(prefix + name, stacked(parts, want.shape), want);
     }
-  }
-
-  NamedTensor logit_rows(const RequestResult& r) const {
-    const auto count = static_cast<int64_t>(r.request.tokens.size() + r.request.forced.size());
-    NamedTensor out{"logits", {count, model_->vocab_size()}, {}};
-    for (int64_t p = 0; p < count; ++p) {
-      const auto it = r.logits.find(p);
-      if (it == r.logits.end())
-        throw CaseFailed{"logits of position " + std::to_string(p) + " are missing"};
-      out.values.insert(out.values.end(), it->second.begin(), it->second.end());
-    }
-    return out;
   }
 
   void judge_values(const std::string& what, Tensor got, const Tensor& want) {
@@ -371,7 +347,7 @@ class Verifier {
   std::vector<Request> mixed_requests() const {
     std::vector<Request> list;
     int64_t context = plain_limits().max_context;
-    if (model_->max_positions() > 0) context = std::min(context, model_->max_positions());
+    if (engine_->form().positions > 0) context = std::min(context, engine_->form().positions);
     if (context < 2) return list;
     uint64_t id = 1000;
     for (size_t b = 0; b < golden_.rows.size(); ++b) {
@@ -400,11 +376,11 @@ class Verifier {
         request.new_tokens = static_cast<int64_t>(golden_.greedy[b].size());
         want[request.id] = golden_.greedy[b];
       }
-      request.prompt_logits =
-          generates_ && (request.new_tokens == 0 || golden_.outputs.count("logits") > 0);
-      requests.push_back(request);
+      if (request.new_tokens == 0 || golden_.outputs.count("logits") > 0)
+        request = engine_->scored(std::move(request));
+      requests.push_back(std::move(request));
     }
-    if (generates_) {
+    if (continues_) {
       for (auto& request : mixed_requests()) {
         want[request.id] = alone_.at(request.id);
         requests.push_back(std::move(request));
@@ -435,7 +411,8 @@ class Verifier {
   VerifyReport& report_;
   std::unique_ptr<Model> model_;
   std::vector<WeightBlock> weights_;  // by rank
-  bool generates_ = false;
+  std::unique_ptr<Engine> engine_;
+  bool continues_ = false;
   Ranking ranking_;  // as in `run`
   int64_t new_tokens_ = 0;
   double limit_ = 0;

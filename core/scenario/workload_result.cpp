@@ -50,8 +50,7 @@ class TimedRounds {
 
   bool run() {
     const Workload& w = context_.workload;
-    const int64_t warmup = w.kind == Workload::Kind::latency ? w.warmup : 0;
-    const int64_t rounds = warmup + context_.pairs;
+    const int64_t warmup = w.warmup, rounds = warmup + context_.pairs;
     const double start = now_seconds(), spent_before = timed_.spent_s;
     const size_t own_before = timed_.baseline.samples.total_s.size(),
                  its_before = timed_.candidate.samples.total_s.size();
@@ -66,9 +65,8 @@ class TimedRounds {
                                              " of " + std::to_string(context_.processes)
                                        : "");
       // Each process gets other requests.
-      const auto requests =
-          make_requests(w, context_.scenario.vocab_size, context_.scenario.tensors, context_.seed,
-                        context_.process * rounds + i);
+      const auto requests = make_requests(w, context_.scenario.engine->form(), context_.seed,
+                                          context_.process * rounds + i);
       good = pair(requests, measured, (i - warmup + context_.process) % 2 != 0);
       if (good && candidate_ && measured)
         keep_furthest(timed_.candidate.last, timed_.baseline.last, timed_.candidate.some);
@@ -106,7 +104,7 @@ class TimedRounds {
   bool round(Side& side, TimedSide& timed, const std::vector<Request>& requests, bool measured,
              double limit_s) {
     RoundOptions options;
-    options.vocab_size = context_.scenario.vocab_size;
+    options.vocab_size = context_.scenario.engine->form().vocabulary;
     options.time_limit_s = limit_s;
     if (context_.progress)
       options.progress = [this](const std::string& text) {
@@ -122,8 +120,7 @@ class TimedRounds {
     if (&side == &baseline_)
       timed_.slowest_s = std::max(timed_.slowest_s, result.end_s - result.start_s);
     if (measured) {
-      const bool together = context_.workload.kind == Workload::Kind::latency;
-      timed.samples.add(result, together);
+      timed.samples.add(result, context_.workload.together);
       keep_some(result, timed.some);
     }
     timed.last = std::move(result);
@@ -145,9 +142,9 @@ double candidate_limit(double baseline_s) {
 }
 
 int64_t pairs_of_process(const Workload& w, int processes, bool judged) {
-  const int64_t all = w.kind == Workload::Kind::latency ? std::max<int64_t>(1, w.iterations)
-                      : judged                          ? kThroughputPairs
-                                                        : kThroughputPairsFew;
+  const int64_t all = w.iterations > 0 ? w.iterations
+                      : judged         ? kThroughputPairs
+                                       : kThroughputPairsFew;
   if (processes == 1) return all;
   return std::max(kPairsLeast, (all + processes - 1) / processes);
 }
@@ -163,13 +160,13 @@ bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed) {
 WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {
   WorkloadRow row;
   row.workload = workload.name;
-  row.kind = workload.kind == Workload::Kind::latency ? "latency" : "throughput";
+  row.kind = workload.kind;
   row.why = side.why;
   row.rounds = static_cast<int64_t>(side.samples.total_s.size());
   row.done = side.why.empty() && row.rounds > 0;
-  row.requests = static_cast<int64_t>(workload.lengths.size());
-  row.prompt_tokens = workload.prompt_tokens();
-  row.output_tokens = workload.output_tokens();
+  row.requests = workload.load->requests();
+  row.prompt_tokens = workload.load->prompt_tokens();
+  row.output_tokens = workload.load->output_tokens();
   row.total_s = figure_of(side.samples.total_s);
   row.by_process_s = side.by_process_s;
   row.prefill_tokens_s = figure_of(side.samples.prefill_tokens_s);

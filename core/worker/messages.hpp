@@ -22,6 +22,7 @@ void fields(Visitor& v, RecordOptions& o) {
   v("cases_max", o.cases_max);
   v("bytes_max", o.bytes_max);
   v("tensor_bytes_max", o.tensor_bytes_max);
+  v("timed_steps", o.timed_steps);
 }
 
 namespace messages {
@@ -163,7 +164,7 @@ struct Record {
 };
 struct Recorded : Nothing {
   static constexpr const char* kName = "recorded";
-  using Answer = Json;  // CaseRecorder::result()
+  using Answer = Recording;
 };
 
 // Runs a task, which is a named piece of work (task.hpp).

@@ -264,8 +264,8 @@ bool RankGroup::record(const RecordOptions& options, const std::vector<int>& fil
   });
 }
 
-std::optional<std::vector<Json>> RankGroup::recorded() {
-  std::vector<Json> all(ranks_.size());
+std::optional<std::vector<Recording>> RankGroup::recorded() {
+  std::vector<Recording> all(ranks_.size());
   const auto take = [&](RankRunner&, int rank) {
     if (auto recorded = here(rank).recorded())
       all[static_cast<size_t>(rank)] = std::move(*recorded);

@@ -46,7 +46,7 @@ class RankGroup {
   // As in `Runner`, with one file per rank; recorded() returns the results by rank.
   bool record(const RecordOptions& options, const std::vector<int>& files,
               const std::string& workload);
-  std::optional<std::vector<Json>> recorded();
+  std::optional<std::vector<Recording>> recorded();
   // Runs the task on every rank at the same time; answers by rank. `progress` gets the rank; one
   // thread at a time calls it.
   using OnProgress = std::function<void(int rank, const Json&)>;

@@ -79,7 +79,7 @@ class Runner final : public RankRunner {
   // caller keeps; recorded() returns other data and ends the recording. A further call names the
   // next workload and ignores the file.
   bool record(const RecordOptions& options, int file, const std::string& workload);
-  std::optional<Json> recorded();  // CaseRecorder::result(), unchecked
+  std::optional<Recording> recorded();  // unchecked
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress, const std::vector<int>& fds = {}) override;
   // The same of a task by its question (task.hpp).

@@ -85,7 +85,7 @@ bool Runner::record(const RecordOptions& options, int file, const std::string& w
   return send(messages::Record{options, workload}, fds, options_.patience_s).has_value();
 }
 
-std::optional<Json> Runner::recorded() {
+std::optional<Recording> Runner::recorded() {
   recording_ = false;
   return send(messages::Recorded{}, {}, options_.patience_s);
 }

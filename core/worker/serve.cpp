@@ -355,7 +355,7 @@ class Server {
     }
     set_stage(*board_, "");
     exchange_->begin();
-    model_->drive(*session_);
+    session_->drive();
     device_->synchronize_all();  // all streams: no work may go on during the other side's turn
     exchange_->end();
     return message.run;
@@ -391,10 +391,10 @@ class Server {
     return {};
   }
 
-  Json recorded(const messages::Recorded&) {
+  Recording recorded(const messages::Recorded&) {
     if (!recorder_) fail("runner", "nothing was recorded");
     for (const auto& name : session_->phase_names()) session_->phase(name).set_watch(nullptr);
-    Json result = recorder_->result();
+    Recording result = recorder_->result();
     recorder_.reset();
     ::close(record_fd_);
     return result;

@@ -33,6 +33,7 @@
 #include "fk/ops/reduce_scatter.h"
 #include "fk/ops/rms_norm.h"
 #include "fk/ops/silu_and_mul.h"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 #include "naive_gpu.hpp"
 

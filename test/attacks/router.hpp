@@ -3,6 +3,7 @@
 // lower index among equal ones.
 #pragma once
 #include "attack.hpp"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 
 namespace attack {

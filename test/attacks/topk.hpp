@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "attack.hpp"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 
 namespace attack {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fk/cpp/floats.hpp"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 
 namespace {

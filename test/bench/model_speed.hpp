@@ -85,7 +85,7 @@ inline Ready open(const Plugins& plugins, const Config& config, const std::strin
 // All requests at once. Steps are told apart by the number of requests, so "decode_step_ms" means
 // something where all of them run together; "output_tokens_per_s" is that of the whole.
 inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output) {
-  const int64_t vocab = r.model->vocab_size();
+  const int64_t vocab = r.model->engine()->form().vocabulary;
   Clock clock;
   for (int i = 0; i < batch; ++i) {
     Request request;
@@ -98,7 +98,7 @@ inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output) {
   std::vector<double> gaps;
   r.device->watch_launches(&gaps);
   const double start = now();
-  r.model->drive(*r.session);
+  r.session->drive();
   r.device->watch_launches(nullptr);
   const auto first = static_cast<size_t>(batch);
   std::vector<double> steps;

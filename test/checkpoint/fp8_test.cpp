@@ -142,10 +142,10 @@ std::vector<float> answer(const Tensors& tensors, bool fp8, const std::string& p
   fk::Session session(*model, plugins, *device, *weights, options);
   Logits logits(request);
   session.attach(logits);
-  model->drive(session);
+  session.drive();
   std::vector<float> all;
   for (const auto& [position, row] : logits.rows) all.insert(all.end(), row.begin(), row.end());
-  REQUIRE(static_cast<int64_t>(all.size()) == ids.shape[1] * model->vocab_size());
+  REQUIRE(static_cast<int64_t>(all.size()) == ids.shape[1] * model->engine()->form().vocabulary);
   return all;
 }
 

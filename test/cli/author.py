@@ -2,28 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """author.py FK_HOST SOURCE_DIR [EVERY]: what an author of a candidate gets: a folder with the whole task, candidate.yaml, and the words of `build`.
 One in EVERY ops (17) has its task's source built and checked."""
-import json, os, pathlib, re, shutil, subprocess, sys, tempfile
+import json, os, pathlib, re, subprocess, sys
 
-host, source, every = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 17
-work = pathlib.Path(tempfile.mkdtemp())
-env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"))
-(work / "candidates").mkdir()
-passed = failed = 0
+from host import Host
 
-
-def run(words, code, *parts, absent=(), **more):
-    """Runs fk-host, with `more` in its environment; exit code and every part of the output must be as expected."""
-    global passed, failed
-    done = subprocess.run([host, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}}, capture_output=True, text=True, timeout=300)
-    text = done.stdout + done.stderr
-    wrong = [p for p in parts if p not in text] + [p for p in absent if p in text]
-    if done.returncode == code and not wrong:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAILED: fk-host {' '.join(map(str, words))}\n  exit {done.returncode}, expected {code}; missing or present: {wrong}\n{text[:1500]}")
-    return done.stdout
-
+source, every = pathlib.Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 17
+host = Host(sys.argv[1])
+work, run = host.work, host.run
 
 # A task is one page with everything, whatever the op, and a source that computes the op.
 ops = sorted(row["op"] for row in json.loads(run(["list", "ops", "--json"], 0))["rows"])
@@ -88,6 +73,7 @@ run(["build", "mine"], 0)
 for words in (["check", "mine", "--quick"], ["bench", "mine", "--size", "smoke", "--case", "smoke0", "--seconds", "0", "--no-store"]):
     run(words, 0, "a word")
     assert "a word" in run([*words, "--json"], 0), words
+run(["run", "smoke", "--device", "cpu", "--candidate", "mine"], 0, "Printed by mine", "  | a word", absent=["Printed by baseline"])
 file.write_text(sound)
 
 # A folder and its plugin with different names; a failed build beside an older plugin.
@@ -111,6 +97,4 @@ assert document["built"] and document["plugin"] == "mine" and document["ops"] ==
 run(["build", "mine", "--json", work / "build.json"], 0, "mine 0.1.0 with rms_norm")
 assert json.loads((work / "build.json").read_text())["built"]
 
-shutil.rmtree(work)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0)
+host.end()

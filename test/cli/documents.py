@@ -44,6 +44,7 @@ for name, schema in schemas.items():
     meanings(schema, name)
 
 seen = set()
+viewed = {"advice", "bench", "check", "compare", "comparison", "eval", "leaderboard", "run", "runs", "verdict", "verdicts"}
 
 
 def check(name, *words, code=0):
@@ -53,6 +54,11 @@ def check(name, *words, code=0):
     problem = validate(document, schemas[name])
     assert problem is None, (words, problem)
     seen.add(name)
+    if name in viewed:
+        (work / "document.json").write_text(done.stdout)
+        page, tables = work / "page.html", work / "tables" / name
+        shown = run("report", work / "document.json", "--html", page, "--csv", tables)
+        assert shown.returncode == 0 and page.read_text().count("<tr>") > 1 and any(tables.iterdir()), (words, shown)
     return document
 
 
@@ -61,6 +67,10 @@ for what in "ops", "models", "plugins", "workloads", "devices":
 check("list", "list", "models", "--map")
 check("check", "check", "cpu", "--op", "rms_norm")
 check("check", "check", "reference", "--op", "all_reduce", "--quick")
+assert run("check", good, "--quick", "--report", work / "report.json").returncode == 0
+problem = validate(json.loads((work / "report.json").read_text()), schemas["conformance"])
+assert problem is None, problem
+seen.add("conformance")
 rows = check("bench", "bench", "rms_norm", "--size", "smoke", "--seconds", "0")["rows"]
 assert any("speedup" in row for row in rows) and any("against" not in row for row in rows), rows
 check("bench", "bench", "all_reduce", "--size", "smoke", "--seconds", "0", "--case", "smoke0")
@@ -70,6 +80,8 @@ smoke = source / "scenarios/smoke"
 assert [report["scenario"] for report in check("runs", "run", work / "two.yaml", "--device", "cpu")["reports"]] == ["smoke", "smoke"]
 check("verify", "verify", source / "test/golden/llama")
 check("verify", "verify", work, code=2)
+
+assert check("capture", "record", "smoke", "--device", "cpu", "--requests", "1", "--out", work / "captured")["cases"]
 
 advice = check("advice", "advise", "smoke", "--device", "cpu", "--seconds", "0", "--limit", "1")
 assert advice["ops"] and abs(sum(row["share"] for row in advice["ops"]) - 1) < 1e-6, advice

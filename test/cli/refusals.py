@@ -2,28 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """refusals.py FK_HOST SOURCE_DIR: what is refused before any work begins: files that cannot be written, errors as JSON, scenarios and contracts with
 mistakes, runs that this machine cannot do."""
-import json, os, pathlib, shutil, subprocess, sys, tempfile
+import json, pathlib, shutil, sys
 
-host, source = sys.argv[1], pathlib.Path(sys.argv[2])
-work = pathlib.Path(tempfile.mkdtemp())
-env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"), FK_DATA=str(work / "data"))
-(work / "candidates").mkdir()
-passed = failed = 0
+from host import Host
 
-
-def run(words, code, *parts, absent=(), **more):
-    """Runs fk-host, with `more` in its environment; exit code and every part of the output must be as expected."""
-    global passed, failed
-    done = subprocess.run([host, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}}, capture_output=True, text=True, timeout=300)
-    text = done.stdout + done.stderr
-    wrong = [p for p in parts if p not in text] + [p for p in absent if p in text]
-    if done.returncode == code and not wrong:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAILED: fk-host {' '.join(map(str, words))}\n  exit {done.returncode}, expected {code}; missing or present: {wrong}\n{text[:1500]}")
-    return done.stdout
-
+source = pathlib.Path(sys.argv[2])
+host = Host(sys.argv[1])
+work, run = host.work, host.run
 
 # With a file, the report for people is there as well. The file is looked at before the work begins: nothing is made for it.
 assert "cpu" in run(["list", "devices", "--json", work / "new"], 0) and json.loads((work / "new").read_text())["schema"] == "fk-host.list/1"
@@ -73,6 +58,4 @@ for old, new, part in (("numerics:", "nmerics:", "nmerics"), (first, first.repla
     line = own.read_text()[:own.read_text().index(new)].count("\n") + 1
     run(["bench", "own_activation", "--size", "smoke"], 2, f"own_activation.yaml:{line}", part, absent=["violation"], FK_REGISTRY_PATH=work / "registry")
 
-shutil.rmtree(work)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0)
+host.end()

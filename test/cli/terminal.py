@@ -1,35 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """terminal.py FK_HOST SOURCE_DIR: help, hints, completions, man pages, and output on terminals of several widths."""
-import fcntl, json, os, pathlib, pty, re, shutil, struct, subprocess, sys, tempfile, termios
+import fcntl, json, os, pathlib, pty, re, shutil, struct, subprocess, sys, termios
 
-host, source = sys.argv[1], pathlib.Path(sys.argv[2])
-work = pathlib.Path(tempfile.mkdtemp())
-env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"), FK_DATA=str(work / "data"))
-for name in ("NO_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
-    env.pop(name, None)
-passed = failed = 0
+from host import Host
 
-
-def run(words, code, *parts, absent=(), **more):
-    """Runs fk-host, with `more` in its environment; exit code and every part of the output must be as expected."""
-    global passed, failed
-    done = subprocess.run([host, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}}, capture_output=True, text=True, timeout=300)
-    text = done.stdout + done.stderr
-    wrong = [p for p in parts if p not in text] + [p for p in absent if p in text]
-    if done.returncode == code and not wrong:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAILED: fk-host {' '.join(map(str, words))}\n  exit {done.returncode}, expected {code}; missing or present: {wrong}\n{text[:1500]}")
-    return done.stdout
+source = pathlib.Path(sys.argv[2])
+host = Host(sys.argv[1], unset=("NO_COLOR", "CLICOLOR_FORCE", "COLUMNS"))
+work, run = host.work, host.run
 
 
 def on_terminal(words, columns, **more):
     """The output of fk-host on a terminal with so many columns."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    child = subprocess.Popen([host, *map(str, words)], env={**env, **more}, stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
+    child = subprocess.Popen([host.program, *map(str, words)], env={**host.env, **more}, stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
     os.close(slave)
     out = b""
     while True:
@@ -106,7 +91,8 @@ assert "\033[1m" in on_terminal(["show", "verdict"], 200) and "\033[" not in on_
 # Reports fit, and lose no text. Without a terminal no line is broken.
 quick = ["--size", "smoke", "--seconds", "0", "--device", "cpu"]
 for words in (["show", "verdict"], ["list", "ops"], ["list", "models"], ["list", "plugins"], ["check", "cpu", "--op", "add", "--quick"],
-              ["bench", "add", *quick], ["bench", "cpu", "--op", "add", "--no-store", *quick], ["run", "smoke", "--device", "cpu"]):
+              ["bench", "add", *quick], ["bench", "cpu", "--op", "add", "--no-store", *quick], ["run", "smoke", "--device", "cpu"], ["compare", "cpu", "reference", "--op", "add", *quick], ["advise", "smoke"],
+              ["bench", "cpu", "reference", "--op", "add", *quick], ["receipts"]):
     whole = run(words, 0)
     for columns in (80, 60):
         text = on_terminal(words, columns, NO_COLOR="1")
@@ -120,6 +106,4 @@ for words in (["show", "verdict"], ["list", "ops"], ["list", "models"], ["list",
             assert word in narrow or len(word) > 18, (words, word)
     assert run(words, 0, COLUMNS=72) and max(map(len, run(words, 0, COLUMNS=72).splitlines())) <= 72, words
 
-shutil.rmtree(work)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0)
+host.end()

@@ -2,30 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """verbs.py FK_HOST SOURCE_DIR NEEDY: the command line as a user meets it: every verb, and what it says of bad input. NEEDY is a plugin that cannot be
 loaded."""
-import json, os, pathlib, resource, shutil, subprocess, sys, tempfile
+import json, os, pathlib, resource, shutil, sys
 
-host, source, needy = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
-work = pathlib.Path(tempfile.mkdtemp())
-env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"))
-(work / "candidates").mkdir()
-passed = failed = 0
+from host import Host
 
-
-def run(words, code, *parts, absent=(), limit=None, program=host, **more):
-    """Runs fk-host, with `more` in its environment and a (kind, bytes) limit; exit code and every part of the output must be as expected."""
-    global passed, failed
-    done = subprocess.run([program, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}},
-                          capture_output=True, text=True, timeout=120,
-                          preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))))
-    text = done.stdout + done.stderr
-    wrong = [p for p in parts if p not in text] + [p for p in absent if p in text]
-    if done.returncode == code and not wrong:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAILED: fk-host {' '.join(map(str, words))}\n  exit {done.returncode}, expected {code}; missing or present: {wrong}\n{text[:1500]}")
-    return done.stdout
-
+source, needy = pathlib.Path(sys.argv[2]), sys.argv[3]
+host = Host(sys.argv[1])
+work, run = host.work, host.run
 
 # What there is.
 run(["--help"], 0, "run", "check", "verify", "list")
@@ -160,13 +143,13 @@ for words, code in (["check", forged], 2), (["bench", forged, "--no-store", "--s
 # Files that are no plugins, folders that are not there or not writable.
 (work / "text.so").write_text("hello")
 run(["check", work / "text.so"], 2, "is not an ELF file")
-(work / "cut.so").write_bytes(pathlib.Path(host).with_name("plugins").joinpath("reference.so").read_bytes()[:5000])
+(work / "cut.so").write_bytes(pathlib.Path(host.program).with_name("plugins").joinpath("reference.so").read_bytes()[:5000])
 run(["check", work / "cut.so"], 2, "is truncated")
 shutil.copy(work / "cut.so", work / "candidates")
 run(["check", "cut"], 2, "is truncated", absent=["cut.so: " + str(work)])
 (work / "candidates/cut.so").unlink()
 run(["check", str(work) + "/"], 2, "is not a regular file")
-run(["check", host], 2, "is not a shared object")
+run(["check", host.program], 2, "is not a shared object")
 for name, value, words, part in [
         ("FK_PLUGIN_PATH", work / "nowhere", ["list", "plugins"], "does not exist"),
         ("FK_REGISTRY_PATH", work / "nowhere", ["list", "ops"], "is no folder"),
@@ -241,13 +224,13 @@ judging = [["check", "mine"], ["bench", "mine", "--size", "smoke", "--no-store"]
 for words in judging:
     run(words, 3, "/proc/none/plugins: cannot be made", absent=["FAIL"], FK_CACHE="/proc/none")
     run(words, 3, "File too large", absent=["FAIL"], limit=(resource.RLIMIT_FSIZE, 5000), FK_CACHE=work / "full")
-    if b"__asan_init" not in pathlib.Path(host).read_bytes():  # which takes terabytes of them
+    if b"__asan_init" not in pathlib.Path(host.program).read_bytes():  # which takes terabytes of them
         run(words, 3, "ulimit -v unlimited", absent=["FAIL"], limit=(resource.RLIMIT_AS, 600 << 20))
 # Nor is a reference that cannot be loaded: without it nothing is known to be right.
 (work / "other/plugins").mkdir(parents=True)
 shutil.copy(needy, work / "other/plugins/reference.so")
 run(["check", "mine"], 0, "PASS", FK_PLUGIN_PATH=work / "other/plugins")  # there is another one
-shutil.copy(host, work / "other/fk-host")
+shutil.copy(host.program, work / "other/fk-host")
 run(["check", "mine"], 3, "no answers can be judged", "libfk_absent.so", program=work / "other/fk-host", FK_HOME=source)
 run(["bench", "rms_norm", "--size", "smoke", "--seconds", "0.02"], 0, "mine", "reference")
 run(["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"], 0, "mine", "correct")
@@ -275,6 +258,4 @@ broken.write_text(sound.replace("const float scale", "const flaot scale"))
 (work / "candidates/garbage.so").write_bytes(b"no ELF file at all")
 run(["list", "plugins"], 0, "garbage", "ELF")
 
-shutil.rmtree(work)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0)
+host.end()

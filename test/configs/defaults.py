@@ -13,8 +13,18 @@ import transformers
 HOME = pathlib.Path(__file__).resolve().parents[2]
 MODELS = HOME / "baselines" / "models"
 CLASSES = {
-    "llm/llama_eagle3": "Llama", "llm/deepseek_v3": "DeepseekV3", "llm/gpt_oss": "GptOss", "llm/mamba2": "Mamba2", "audio/whisper": "Whisper",
+    "audio/whisper": "Whisper",
+    "llm/jamba": "Jamba",
+    "llm/kimi_linear": "KimiLinear",
+    "llm/llama_eagle3": "Llama",
+    "llm/mamba": "Mamba",
+    "llm/mamba2": "Mamba2",
+    "llm/qwen3_next": "Qwen3Next",
     "vision/convnextv2": "ConvNextV2",
+    "vision/dinov3": "DINOv3ViT",
+    "vision/siglip2": "Siglip2Vision",
+    "vision/swinv2": "Swinv2",
+    "vision/vjepa2": "VJEPA2",
 }
 
 

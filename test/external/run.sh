@@ -4,6 +4,7 @@
 # has the host find op and plugin without a rebuild. An op without a reference is reported as unjudged.
 set -euo pipefail
 build="$1" here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+unset FK_CANDIDATES # candidates are made where the user is
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
@@ -41,9 +42,28 @@ cmake -G Ninja -S "$work/mine" -B "$work/mine/build" -DCMAKE_PREFIX_PATH="$work/
 cmake --build "$work/mine/build" >/dev/null
 "$host" check "$work/mine/build/mine.so" | grep -q '^PASS'
 
+# A vendor's op in Rust beside a source in C; then a candidate in Rust, with the installed adapter.
+if command -v "${RUSTC:-rustc}" >/dev/null; then
+  mkdir "$work/rust"
+  cp "$work/prefix/share/fk-host/adapters/rust/template/rms_norm.rs" "$work/prefix/share/fk-host/template/plugin.c" "$work/rust/"
+  sed -i 's/FK_PLUGIN("template_c", "0.1.0");//' "$work/rust/plugin.c"
+  sed "s/(mine plugin.c)/(mixed rms_norm.rs plugin.c)/" "$work/mine/CMakeLists.txt" >"$work/rust/CMakeLists.txt"
+  cmake -G Ninja -S "$work/rust" -B "$work/rust/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+  cmake --build "$work/rust/build" >/dev/null
+  "$host" check "$work/rust/build/mixed.so" >"$work/out"
+  grep -q '^PASS' "$work/out" && grep -q '  silu_and_mul  ' "$work/out" && grep -q '  rms_norm  ' "$work/out"
+  # A mistake has its file and line.
+  sed -i 's/fk::op!(rms_norm/fk::op!(rms_nrm/' "$work/rust/rms_norm.rs"
+  if cmake --build "$work/rust/build" >"$work/out"; then exit 1; fi
+  grep -q 'rms_norm.rs:[0-9]*: error: fk::op! names the op `rms_nrm`' "$work/out"
+  "$host" new linear --lang rust --name from_prefix && "$host" build from_prefix && "$host" check from_prefix | grep -q '^PASS'
+else
+  echo "rustc is not on the PATH: plugins in Rust were not built"
+fi
+
 # The page for an agent, and the reference's source.
 "$host" new topk_softmax --task | grep -q 'the whole task'
-test -f "$FK_CANDIDATES/my_topk_softmax/op.hpp"
+test -f candidates/my_topk_softmax/op.hpp
 
 # Man pages and completions.
 share="$work/prefix/share"

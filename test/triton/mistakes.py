@@ -92,7 +92,7 @@ for old, new, expected in (
 build(GOOD.replace(" * eps\n", "\n").replace("C, eps,", "C,"), "", code=0)  # eps has a default: other values are refused when it is run
 build(GOOD, "`90x` is not a compute capability of sm_80 or later", arch="90x", code=2)
 build(GOOD, "`70` is not a compute capability", arch="70", code=2)
-build(GOOD, "op `paged_attention` has 2 editions: say which one the kernel knows, as in `EDITION = 2`", op="paged_attention")
+build(GOOD, "op `paged_attention` has 3 editions: say which one the kernel knows, as in `EDITION = 3`", op="paged_attention")
 large = GOOD.replace('''    value = half(value)
 ''', '''    row = tl.arange(0, 128)
     total = tl.zeros((128, 128), tl.float32)

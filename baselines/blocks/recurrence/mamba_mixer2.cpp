@@ -1,29 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // mamba_mixer2 as linear, causal convolution, scan, rms_norm_gated, linear. If every request has
-// one token and a state, convolution and scan have their one-token forms.
-#include "core/graph/builder.hpp"
+// one token and a state, convolution and scan have their one-token forms. z, x, b, c and dt are
+// views.
+#include "baselines/blocks/recurrence/one_token.hpp"
 
 namespace fk {
 namespace {
-
-// Known when the phase is recorded: a capture-constant bound of 1 and no word about fresh states.
-bool one_token(Builder& b, const Region& r) {
-  const Expr bound = r.scalar("max_query_len");
-  return bound.is_constant() && bound.value() == 1 && !r.has("has_initial_state") &&
-         b.shape(r["x"])[0] == b.shape(r["state_slots"])[0];
-}
-
-// The convolution or the scan. Without `has_initial_state`, the prefill form takes all states as
-// present. Any numbers other than 0 express this, and the ends of requests with tokens are such
-// numbers.
-Value step(Builder& b, const Region& r, const char* one, const char* many, const char* path,
-           Args args) {
-  if (one_token(b, r)) return r.call(b, one, path, std::move(args));
-  const Expr requests = b.shape(r["state_slots"])[0];
-  if (!r.has("has_initial_state"))
-    args.emplace_back("has_initial_state", b.slice(r["cu_seqlens"], 0, 1, requests));
-  return r.call(b, many, path, std::move(args));
-}
 
 void expand_mamba_mixer2(Builder& b, const Region& r) {
   const int64_t heads = r.integer("num_heads"), width = r.integer("head_dim");
@@ -32,18 +14,18 @@ void expand_mamba_mixer2(Builder& b, const Region& r) {
   const Value projected =
       r.call(b, "linear", ".in_proj", {{"weight", r["in_proj"]}, {"bias", r["in_proj_bias"]}});
   const Value z = b.slice(projected, 1, 0, inner);
-  const Value xbc = step(
+  const Value xbc = recurrent_part(
       b, r, "causal_conv1d_update", "causal_conv1d", ".conv1d",
       {{"weight", r["conv"]}, {"bias", r["conv_bias"]}, {"x", b.slice(projected, 1, inner, conv)}});
   const Expr tokens = b.shape(xbc)[0];
   const auto part = [&](int64_t start, int64_t count, int64_t size) {
     return b.reshape(b.slice(xbc, 1, start, count * size), {tokens, count, size});
   };
-  const Value y = step(b, r, "selective_state_update", "ssd_chunk_scan", ".ssm",
-                       {{"x", part(0, heads, width)},
-                        {"dt", b.slice(projected, 1, inner + conv, heads)},
-                        {"b", part(inner, groups, state)},
-                        {"c", part(inner + groups * state, groups, state)}});
+  const Value y = recurrent_part(b, r, "selective_state_update", "ssd_chunk_scan", ".ssm",
+                                 {{"x", part(0, heads, width)},
+                                  {"dt", b.slice(projected, 1, inner + conv, heads)},
+                                  {"b", part(inner, groups, state)},
+                                  {"c", part(inner + groups * state, groups, state)}});
   const Value gated = r.call(b, "rms_norm_gated", ".norm",
                              {{"group_size", r.integer("norm_group_size")},
                               {"weight", r["norm"]},

@@ -4,18 +4,44 @@
 
 namespace fk::cpu {
 // In the order of FK_ACTIVATION_KIND_...
-enum class Function : int { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap };
+enum class Function : int {
+  relu,
+  relu2,
+  silu,
+  sigmoid,
+  tanh,
+  quick_gelu,
+  softcap,
+  log_sigmoid,
+  xielu
+};
 struct Activation {
   const void* x;
   void* out;
   int type;
   Function function;
   float alpha;
+  float alpha_p, alpha_n;  // of xielu
 };
 }  // namespace fk::cpu
 FK_CPU_KERNEL(activation_range, const Activation&, int64_t begin, int64_t end)
 
 namespace fk::cpu::FK_CPU_LEVEL {
+
+// exp(x) - 1 - x, by its series where the terms cancel.
+FK_INLINE Vf exp_beyond_linear(Vf x) {
+  Vf p = splat(1.f / 40320);
+  constexpr float kTerms[] = {1.f / 5040, 1.f / 720, 1.f / 120, 1.f / 24, 1.f / 6, 1.f / 2};
+  for (const float term : kTerms) p = p * x + term;
+  const Vf series = x * x * p;
+  return x > splat(-0.5f) ? series : exp(x) - 1.f - x;
+}
+
+// In the contract the exponent is at most -1e-6, so numbers above it have no quadratic term.
+FK_INLINE Vf xielu(Vf x, float alpha_p, float alpha_n) {
+  const Vf negative = x < splat(-1e-6f) ? exp_beyond_linear(x) : -1e-6f - x;
+  return x * 0.5f + (x > splat(0.f) ? x * x * alpha_p : negative * alpha_n);
+}
 
 void activation_range(const Activation& a, int64_t begin, int64_t end) {
   with_type(a.type, [&]<class T>() {
@@ -39,6 +65,10 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
         return each([](Vf v) { return v * sigmoid(v * 1.702f); });
       case Function::softcap:
         return each([&](Vf v) { return tanh(v / a.alpha) * a.alpha; });
+      case Function::log_sigmoid:
+        return each([](Vf v) { return log_sigmoid(v); });
+      case Function::xielu:
+        return each([&](Vf v) { return xielu(v, a.alpha_p, a.alpha_n); });
     }
   });
 }
@@ -46,6 +76,7 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
 }  // namespace fk::cpu::FK_CPU_LEVEL
 
 #ifdef FK_CPU_OPS
+#define FK_ACTIVATION_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/activation.h"
 #include "op.hpp"
 
@@ -53,27 +84,42 @@ namespace fk::cpu {
 
 static_assert(int(Function::relu2) == FK_ACTIVATION_KIND_RELU2);
 static_assert(int(Function::softcap) == FK_ACTIVATION_KIND_SOFTCAP);
+static_assert(int(Function::log_sigmoid) == FK_ACTIVATION_KIND_LOG_SIGMOID);
+static_assert(int(Function::xielu) == FK_ACTIVATION_KIND_XIELU);
 
 struct ActivationOp {
   using op = fk::activation;
   static constexpr fk_claims claims = cpu_claims;
 
-  static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need&) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need&) {
+    if (init.kind == FK_ACTIVATION_KIND_XIELU && !weights.alpha_p.or_null)
+      throw unsupported{"xielu without alpha_p and alpha_n"};
     need_float(max.x, "x: f32, bf16 or f16");
     need_same(max.x, max.out, "out: of x's type");
   }
-  ActivationOp(const fk_host& host, const op::init& init, const op::weights&)
-      : init_(init), threads_(threads_of(host)) {}
+  ActivationOp(const fk_host& host, const op::init& init, const op::weights& weights)
+      : init_(init), weights_(weights), threads_(threads_of(host)) {}
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx&) {
-    const Activation a{args.x->data, args.out->data, type_of(args.x),
-                       static_cast<Function>(init_.kind), static_cast<float>(init_.alpha)};
+    Activation a{args.x->data,
+                 args.out->data,
+                 type_of(args.x),
+                 static_cast<Function>(init_.kind),
+                 static_cast<float>(init_.alpha),
+                 0,
+                 0};
+    if (weights_.alpha_p.or_null) {
+      a.alpha_p = *data<float>(weights_.alpha_p);
+      a.alpha_n = *data<float>(weights_.alpha_n);
+    }
     split_tiles(threads_, 1, fk_numel(args.x), args.x->nbytes * 8,
                 [&](int64_t, int64_t begin, int64_t end) { kernel_(a, begin, end); });
   }
 
  private:
   const op::init& init_;
+  const op::weights& weights_;
   const int threads_;
   decltype(&generic::activation_range) kernel_ = FK_CPU_PICK(activation_range);
 };

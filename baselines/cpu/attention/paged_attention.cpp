@@ -2,7 +2,8 @@
 // paged_attention: tasks of attention.hpp over the pages of each request. Decoding and prefill
 // differ only in the number of tokens of a task.
 #ifdef FK_CPU_OPS
-#define FK_PAGED_ATTENTION_EDITION 2  // with the fields that the contract marks `since: 2`
+#define FK_PAGED_ATTENTION_EDITION \
+  3  // with the fields that the contract marks `since: 2` and `since: 3`
 #include "fk/ops/paged_attention.h"
 #include "attention_tasks.hpp"
 
@@ -36,6 +37,8 @@ struct PagedAttentionOp {
                        a.softcap = static_cast<float>(init_.softcap);
                        if (weights_.sinks.or_null)
                          a.sinks = data<float>(weights_.sinks) + head * a.group;
+                       if (weights_.alibi_slopes.or_null)
+                         a.slopes = data<float>(weights_.alibi_slopes) + head * a.group;
                        return a;
                      });
   }

@@ -12,6 +12,7 @@ struct TopkSoftmax {
   int32_t* ids;
   int64_t experts, chosen;
   int type, renormalize;
+  float reach;  // twice the jitter; 0: one softmax over all experts
 };
 }  // namespace fk::cpu
 // Tokens [begin, end). `columns` is scratch [experts, 16 lanes].
@@ -30,6 +31,17 @@ FK_INLINE void load_columns(const TopkSoftmax& a, int64_t token, int64_t count, 
   }
 }
 
+// The share of the logit `best` among those that are left and near it.
+FK_INLINE Vf share_of_near(const TopkSoftmax& a, Vf best, const float* columns) {
+  Vf sum{};
+  for (int64_t e = 0; e < a.experts; ++e) {
+    const Vf v = load(columns + e * kLanes), size = max(v < splat(0.f) ? -v : v, best);
+    const Vf part = (best - v) / size > splat(a.reach) ? splat(0.f) : exp(v - best);
+    sum += v == v ? part : splat(0.f);  // NaN: chosen before
+  }
+  return 1.f / sum;
+}
+
 // Writes the k experts and weights of the tokens in `columns`.
 FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float* columns) {
   Vf top = splat(-__builtin_inff()), all{}, total{};
@@ -46,7 +58,7 @@ FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float*
       index = take ? Vi{} + static_cast<int32_t>(e) : index;
     }
     index = index < 0 ? Vi{} : index;  // only NaN is left
-    const Vf weight = exp(best - top);
+    const Vf weight = a.reach > 0 ? share_of_near(a, best, columns) : exp(best - top);
     total += weight;
     for (int64_t j = 0; j < count; ++j) {
       a.ids[(token + j) * a.chosen + k] = index[j];
@@ -54,7 +66,7 @@ FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float*
       columns[index[j] * kLanes + j] = __builtin_nanf("");  // never chosen again
     }
   }
-  const Vf scale = 1.f / (a.renormalize ? total : all);
+  const Vf scale = 1.f / (a.renormalize ? total : a.reach > 0 ? splat(1.f) : all);
   for (int64_t j = 0; j < count; ++j) {
     for (int64_t k = 0; k < a.chosen; ++k) a.weights[(token + j) * a.chosen + k] *= scale[j];
   }
@@ -71,6 +83,7 @@ void topk_softmax(const TopkSoftmax& a, int64_t begin, int64_t end, float* colum
 }  // namespace fk::cpu::FK_CPU_LEVEL
 
 #ifdef FK_CPU_OPS
+#define FK_TOPK_SOFTMAX_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/topk_softmax.h"
 #include "op.hpp"
 
@@ -95,7 +108,8 @@ struct TopkSoftmaxOp {
                         init_.num_experts,
                         init_.top_k,
                         type_of(args.logits),
-                        init_.renormalize != 0};
+                        init_.renormalize != 0,
+                        static_cast<float>(2 * init_.jitter)};
     const int64_t tokens = args.logits->shape[0];
     // The estimate counts operations, because arithmetic dominates: split() takes them as bytes.
     split(threads_, tokens, tokens * (init_.num_experts * 8 + init_.top_k * 64),

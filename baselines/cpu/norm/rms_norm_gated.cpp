@@ -9,7 +9,7 @@ struct GatedNorm {
   void* out;
   int64_t channels, group, x_stride, z_stride;
   float eps;
-  bool norm_first;
+  bool norm_first, sigmoid;
   int type, weight_type;
 };
 }  // namespace fk::cpu
@@ -27,7 +27,7 @@ void gated_norm_rows(const GatedNorm& a, int64_t begin, int64_t end, float* row)
       T* out = static_cast<T*>(a.out) + t * a.channels + g;
       const auto gate = [&](int64_t i, auto n) {
         const Vf v = load(z + i, n);
-        return v / (1.f + exp(-v));
+        return (a.sigmoid ? splat(1.f) : v) / (1.f + exp(-v));
       };
       Vf squares{};
       each_vector(a.group, [&](int64_t i, auto n) {
@@ -55,6 +55,7 @@ void gated_norm(const GatedNorm& a, int64_t begin, int64_t end, float* row) {
 }  // namespace fk::cpu::FK_CPU_LEVEL
 
 #ifdef FK_CPU_OPS
+#define FK_RMS_NORM_GATED_EDITION 2
 #include "fk/ops/rms_norm_gated.h"
 #include "op.hpp"
 
@@ -88,6 +89,7 @@ struct RmsNormGatedOp {
                       args.z->strides[0],
                       static_cast<float>(init_.eps),
                       init_.norm_before_gate != 0,
+                      init_.activation == FK_RMS_NORM_GATED_ACTIVATION_SIGMOID,
                       type_of(args.x),
                       type_of(weights_.weight)};
     split(threads_, args.x->shape[0], 4 * args.out->nbytes,

@@ -5,6 +5,7 @@
 #include "../gemm/streamed_gemv.cuh"
 #include "../parts/op.cuh"
 #include "fk/ops/fused_moe.h"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 #include "grouped_experts.cuh"
 

@@ -43,6 +43,7 @@ WhisperConfig read_whisper(const Config& config) {
   c.words.names.head = "proj_out";
   c.words.hidden_size = c.channels;
   c.words.vocab_size = read_size(config, "vocab_size");
+  c.words.max_position = c.target;
   c.encoder = read_stack(config, "encoder", c.channels);
   c.decoder = read_stack(config, "decoder", c.channels);
   c.approximate = read_gelu(config, "activation_function");
@@ -62,28 +63,20 @@ class Whisper : public Model {
  public:
   explicit Whisper(const Config& config) : config_(read_whisper(config)) {}
 
-  std::vector<std::string> phases() const override { return {"encode", "prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    GenerateOptions options = decoder_options(config_.words);
+    options.encoder = "encode";
+    options.encoder_length = config_.source;
+    options.tensors = {{"input_features", {config_.mel, 2 * config_.source}}};
+    return generate_engine(std::move(options));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     n.common({{"approximate", config_.approximate}});
     phase == "encode" ? encode(n) : decode(n, phase);
   }
 
-  void drive(Session& session) const override {
-    generate(session,
-             {.eos = config_.words.eos, .encoder = "encode", .encoder_length = config_.source});
-  }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return axis == "N" ? limits.max_batch : decoder_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.words.vocab_size; }
-  int64_t max_positions() const override { return config_.target; }
   std::vector<Unread> unread() const override { return unread_head(config_.words); }
-  std::vector<RequestTensor> request_tensors() const override {
-    return {{"input_features", {config_.mel, 2 * config_.source}}};
-  }
 
  private:
   static std::string layer_name(const char* stack, int64_t layer) {

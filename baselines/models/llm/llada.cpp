@@ -7,6 +7,7 @@
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/engines/masked_diffusion/engine.hpp"
 
 namespace fk {
 namespace {
@@ -61,6 +62,8 @@ LladaConfig read_llada(const Config& config) {
        "input_emb_norm", "multi_query_attention", "scale_logits", "weight_tying"},
       false);
   MaskedDiffusionOptions& d = c.diffusion;
+  d.vocabulary = c.decoder.vocab_size;
+  d.positions = c.decoder.max_position;
   d.mask_token = config.integer("mask_token_id");
   if (d.mask_token < 0 || d.mask_token >= c.decoder.vocab_size)
     config.fail_at("mask_token_id", "it is outside the vocabulary");
@@ -75,9 +78,9 @@ class Llada : public Model {
  public:
   explicit Llada(const Config& config) : config_(read_llada(config)) {}
 
-  std::vector<std::string> phases() const override { return {"denoise"}; }
-  bool generates() const override { return true; }
-  bool predicts_next() const override { return false; }
+  std::unique_ptr<Engine> engine() const override {
+    return masked_diffusion_engine(config_.diffusion);
+  }
 
   void forward(Net& n, const std::string&) const override {
     const DecoderConfig& c = config_.decoder;
@@ -105,21 +108,6 @@ class Llada : public Model {
     n.output("logprob",
              n("token_logprob", "confidence", {{"logits", s.logits}, {"tokens", s.tokens}}));
   }
-
-  void drive(Session& session) const override { diffuse(session, config_.diffusion); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    const int64_t tokens = std::max(limits.chunk_tokens, limits.max_context);
-    const int64_t block = config_.diffusion.block_length;
-    if (axis == "T") return tokens;
-    if (axis == "B") return limits.max_batch;
-    if (axis == "Q")
-      return std::max(block, std::min(tokens, std::max(kPrefillRows, limits.max_batch * block)));
-    fail("phase " + phase, "there is no axis `" + axis + "`", did_you_mean(axis, {"T", "B", "Q"}));
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
-  int64_t max_positions() const override { return config_.decoder.max_position; }
 
  private:
   LladaConfig config_;

@@ -9,6 +9,7 @@
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/engines/speculate/engine.hpp"
 
 namespace fk {
 namespace {
@@ -45,6 +46,8 @@ EagleConfig read_llama_eagle3(const Config& config) {
   // Both have the positions of the target.
   c.draft.max_position = c.target.max_position;
   c.options = read_options(config);
+  c.options.vocabulary = c.target.vocab_size;
+  c.options.positions = c.target.max_position;
   c.options.eos = c.target.eos;
   c.draft_vocab =
       draft.has("draft_vocab_size") ? read_size(draft, "draft_vocab_size") : c.target.vocab_size;
@@ -66,18 +69,11 @@ EagleConfig read_llama_eagle3(const Config& config) {
   return c;
 }
 
-int64_t pages_of_request(const EagleConfig& c, const Limits& limits) {
-  const int64_t slots = limits.max_context + c.options.slots();
-  return (slots + limits.page_size - 1) / limits.page_size;
-}
-
 class LlamaEagle3 : public Model {
  public:
   explicit LlamaEagle3(const Config& config) : config_(read_llama_eagle3(config)) {}
 
-  std::vector<std::string> phases() const override {
-    return {"prefill", "verify", "accept", "extend", "draft"};
-  }
+  std::unique_ptr<Engine> engine() const override { return speculate_engine(config_.options); }
 
   void forward(Net& n, const std::string& phase) const override {
     if (phase == "accept") return accept(n);
@@ -85,29 +81,6 @@ class LlamaEagle3 : public Model {
     draft(n, phase == "draft");
   }
 
-  void drive(Session& session) const override { speculate(session, config_.options); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    const SpeculateOptions& o = config_.options;
-    const int64_t batch = limits.max_batch, tree = batch * o.tokens;
-    const int64_t width = pages_of_request(config_, limits);
-    if (axis == "B") return batch;
-    if (axis == "W") return width;
-    if (axis == "P") return limits.pages > 0 ? limits.pages : batch * width;
-    if (axis == "N") return batch * (1 + o.expansions());
-    if (axis == "M") return batch * o.depth;
-    if (axis == "A") return std::max(limits.chunk_tokens, tree);
-    if (axis == "TW") return phase == "draft" ? std::max<int64_t>(1, o.expansions()) : o.tokens;
-    if (axis == "Q" && phase == "extend") return batch;
-    if (axis == "T" && phase == "draft") return batch * o.top_k;
-    if (axis == "T" && phase == "extend")
-      return std::max(limits.chunk_tokens, batch * (o.depth + 1));
-    if (phase == "verify" && (axis == "T" || axis == "Q")) return tree;
-    return decoder_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.target.vocab_size; }
-  int64_t max_positions() const override { return config_.target.max_position; }
   std::vector<Unread> unread() const override {
     std::vector<Unread> all = unread_head(config_.target);
     all.push_back({"draft.t2d", "the inverse of draft.d2t"});

@@ -5,7 +5,7 @@
 // transformers 5.24.
 #include <cmath>
 
-#include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/recurrent.hpp"
 #include "baselines/models/parts/sizes.hpp"
 
 namespace fk {
@@ -65,24 +65,14 @@ class Mamba2 : public Model {
  public:
   explicit Mamba2(const Config& config) : config_(read_mamba2(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const Mamba2Config& c = config_;
-    DecoderStep step;
-    step.decode = phase == "decode";
-    step.requests = n.axis("B");
-    step.tokens = step.decode ? step.requests : n.axis("T");
-    step.rows_count = step.decode ? step.requests : n.axis("Q");
-    const auto of_requests = [&](const char* name, const Expr& count) {
-      return n.input(name, DType::i32, {count});
-    };
-    n.common({{"cu_seqlens", of_requests("cu_seqlens", step.requests + 1)},
-              {"state_slots", of_requests("state_slots", step.requests)},
-              {"eps", c.decoder.eps},
-              {"max_query_len", step.decode ? Expr(1) : step.tokens}});
-    if (!step.decode)
-      n.common({{"has_initial_state", of_requests("has_initial_state", step.requests)}});
+    DecoderStep step = begin_recurrent_batch(n, phase);
+    n.common({{"eps", c.decoder.eps}});
     look_up(n, step, c.decoder);
     step.residual = n.zeros(c.residual_f32 ? DType::f32 : n.limits().dtype,
                             {step.tokens, c.decoder.hidden_size});
@@ -93,13 +83,6 @@ class Mamba2 : public Model {
     end_step(n, step, c.decoder);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return axis == "N" ? limits.max_batch : decoder_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:

@@ -79,7 +79,7 @@ void look_up(Net& n, DecoderStep& step, const DecoderConfig& config) {
 
 DecoderStep begin_step(Net& n, const std::string& phase, const DecoderConfig& config) {
   DecoderStep s = begin_batch(n, phase);
-  const int64_t most = decoder_axis_limit(phase, s.decode ? "B" : "T", n.limits());
+  const int64_t most = generate_axis_limit(phase, s.decode ? "B" : "T", n.limits());
   n.common({{"max_tokens_per_rank", most / n.parallel().ep}});
   begin_attention(n, config);
   s.residual = n.zeros(n.limits().dtype, {s.tokens, config.hidden_size});
@@ -149,27 +149,8 @@ std::vector<Model::Unread> unread_head(const DecoderConfig& config) {
   return {{config.names.head + ".weight", "a tied head", config.names.embedding + ".weight"}};
 }
 
-int64_t cache_pages(const Limits& limits) {
-  const int64_t width = (limits.max_context + limits.page_size - 1) / limits.page_size;
-  return limits.pages > 0 ? limits.pages : limits.max_batch * width;
-}
-
-int64_t decoder_axis_limit(const std::string& phase, const std::string& axis,
-                           const Limits& limits) {
-  const bool decode = phase == "decode";
-  if (axis == "P") return cache_pages(limits);
-  if (axis == "W") return (limits.max_context + limits.page_size - 1) / limits.page_size;
-  // Tokens go to the ranks of experts in equal parts, of which the largest are those of the limit.
-  const int64_t ep = limits.parallel.ep;
-  const auto whole = [ep](int64_t tokens) { return (tokens + ep - 1) / ep * ep; };
-  if (axis == "B") return decode ? whole(limits.max_batch) : limits.max_batch;
-  if (axis == "T") return whole(decode ? limits.max_batch : limits.chunk_tokens);
-  if (axis == "Q") {
-    return decode ? limits.max_batch
-                  : std::min(limits.chunk_tokens, std::max(limits.max_batch, kPrefillRows));
-  }
-  fail("phase " + phase, "there is no axis `" + axis + "`",
-       did_you_mean(axis, {"T", "B", "Q", "W", "P"}));
+GenerateOptions decoder_options(const DecoderConfig& config) {
+  return {.vocabulary = config.vocab_size, .positions = config.max_position, .eos = config.eos};
 }
 
 }  // namespace fk::parts

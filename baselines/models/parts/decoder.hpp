@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "baselines/models/parts/rope.hpp"
+#include "core/engines/generate/engine.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk::parts {
@@ -38,7 +39,8 @@ struct DecoderConfig {
 std::vector<int64_t> read_eos(const Config& config);
 // Error for what the shared parts do not have: another activation, biases of projections unless the
 // model says that its layers have them.
-DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false);
+DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false,
+                           const RopeKeys& rope = {});
 
 // `sliding_window`; null: 0, no window.
 int64_t read_window(const Config& config);
@@ -92,10 +94,7 @@ void end_step(Net& n, const DecoderStep& step, const DecoderConfig& config);
 // The head of a checkpoint whose model is tied: it has to be the embedding table.
 std::vector<Model::Unread> unread_head(const DecoderConfig& config);
 
-// Pages of the cache under these limits.
-int64_t cache_pages(const Limits& limits);
-// Rows that get logits in one prefill step: prompts may be scored, but not a whole chunk at once.
-inline constexpr int64_t kPrefillRows = 64;
-int64_t decoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
+// Options of the engine that drives such a decoder.
+GenerateOptions decoder_options(const DecoderConfig& config);
 
 }  // namespace fk::parts

@@ -11,7 +11,7 @@ std::vector<int64_t> read_eos(const Config& config) {
   return {config.integer("eos_token_id")};
 }
 
-DecoderConfig read_decoder(const Config& config, bool with_attention_bias) {
+DecoderConfig read_decoder(const Config& config, bool with_attention_bias, const RopeKeys& rope) {
   DecoderConfig d;
   d.hidden_size = read_size(config, "hidden_size");
   d.intermediate_size = read_size(config, "intermediate_size");
@@ -31,7 +31,7 @@ DecoderConfig read_decoder(const Config& config, bool with_attention_bias) {
   d.tied = config.boolean("tie_word_embeddings");
   d.windows.assign(static_cast<size_t>(d.layers), 0);
   d.eos = read_eos(config);
-  d.rope = read_rope(config, d.head_dim);
+  d.rope = read_rope(config, d.head_dim, rope);
   need_text(config, "hidden_act", "silu");
   need_boolean(config, {"mlp_bias"}, false);
   if (with_attention_bias)

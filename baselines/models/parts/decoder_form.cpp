@@ -77,6 +77,7 @@ class Reader {
   void read_norms() {
     const std::vector<std::string> kinds{"rms",
                                          "rms_plus_one",
+                                         "rms_without_weight",
                                          "layer",
                                          "layer_plus_one",
                                          "layer_without_bias",
@@ -84,7 +85,7 @@ class Reader {
     const std::string kind = word(d_, "norm", kinds);
     f_.norm = kind.starts_with("rms") ? DecoderForm::Norm::rms : DecoderForm::Norm::layer;
     f_.plus_one = kind.ends_with("plus_one");
-    f_.norm_weight = kind != "layer_without_weight";
+    f_.norm_weight = !kind.ends_with("without_weight");
     f_.norm_bias = kind == "layer" || kind == "layer_plus_one";
     f_.base.eps =
         d_.is_number("eps") ? d_.number("eps") : config_.number(d_.text("eps", "rms_norm_eps"));
@@ -93,6 +94,9 @@ class Reader {
     f_.after_attention = norms.text("after_attention", "");
     f_.before_mlp = norms.text("before_mlp", "");
     f_.after_mlp = norms.text("after_mlp", "");
+    f_.after_experts = norms.text("after_experts", f_.after_mlp);
+    f_.inside_attention = norms.text("inside_attention", "");
+    f_.inside_mlp = norms.text("inside_mlp", "");
     f_.norms_after_sum = norms.boolean("after_sum", false);
     f_.embedding_norm = norms.text("embedding", "");
     f_.first_layer_bare = norms.boolean("first_layer_bare", false);
@@ -109,9 +113,11 @@ class Reader {
   }
 
   void read_attention() {
-    const std::string qk = word(d_, "qk_norm", {"none", "head", "head_after", "full"});
+    const std::string qk =
+        word(d_, "qk_norm", {"none", "head", "head_after", "head_layer", "full"});
     f_.qk_norm = qk == "head"         ? DecoderForm::QkNorm::head
                  : qk == "head_after" ? DecoderForm::QkNorm::head_after
+                 : qk == "head_layer" ? DecoderForm::QkNorm::head_layer
                  : qk == "full"       ? DecoderForm::QkNorm::full
                                       : DecoderForm::QkNorm::none;
     const Config bias = part("bias");
@@ -121,6 +127,7 @@ class Reader {
     f_.down_bias = bias.boolean("down", f_.mlp_bias);
     f_.base.head_bias = bias.boolean("head", false);
     f_.sinks = d_.boolean("sinks", false);
+    f_.gate = d_.text("output_gate", "");
     if (d_.boolean("latent", false)) {
       DecoderForm::Latent& l = f_.latent;
       l.q_rank = config_.has("q_lora_rank") ? read_size(config_, "q_lora_rank") : 0;
@@ -133,6 +140,17 @@ class Reader {
     }
     if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");
     if (f_.qk_norm == DecoderForm::QkNorm::head) f_.base.with.emplace_back("qk_norm");
+    read_quantized();
+  }
+
+  void read_quantized() {
+    const std::string method = word(d_, "quantized", {"none", "fp8", "mxfp4"});
+    if (method == "fp8") f_.fp8 = read_fp8(config_);
+    f_.mxfp4 = method == "mxfp4" && Quantization::of(config_).method == method;
+    if (!f_.mxfp4) return;
+    for (const char* key : {"hidden_size", "intermediate_size"})
+      if (config_.integer(key) % 32 != 0)
+        config_.fail_at(key, "mxfp4 has one scale for 32 columns: it must be a multiple of 32");
   }
 
   void read_windows() {
@@ -149,22 +167,61 @@ class Reader {
     // The full one is the last of so many, or the first.
     const int64_t shift = window.boolean("full_first", false) ? 0 : 1;
     if (typed && config_.has("layer_types")) return slide_layers(config_, size, b);
+    if (window.has("patterns")) return slide_by_patterns(window.text("patterns"), size);
     for (int64_t i = 0; i < b.layers; ++i)
       if (i >= from && i < before && (every == 0 || (i + shift) % every != 0))
         b.windows[static_cast<size_t>(i)] = size;
   }
 
+  // A list of (kinds of layers, times): [[["global", "local"], 12]] are 24 layers.
+  void slide_by_patterns(const std::string& key, int64_t size) {
+    std::vector<int64_t> windows;
+    const auto wrong = [&](const std::string& what) { config_.fail_at(key, what); };
+    const auto add = [&](const Json& kinds) {
+      for (const Json& kind : kinds) {
+        if (kind != "global" && kind != "local")
+          wrong(excerpt(kind.dump()) + " is not a kind of layer: \"global\" or \"local\"");
+        windows.push_back(kind == "local" ? size : 0);
+      }
+    };
+    config_.has(key);
+    for (const Json& item : config_.json().at(key)) {
+      if (!item.is_array() || item.size() != 2 || !item[0].is_array() ||
+          !item[1].is_number_integer())
+        wrong("it lists (kinds of layers, times), such as [[[\"global\", \"local\"], 12]]");
+      const auto layers = static_cast<int64_t>(f_.base.windows.size());
+      for (int64_t i = 0; i < std::min(item[1].get<int64_t>(), layers); ++i) add(item[0]);
+    }
+    if (windows.size() != f_.base.windows.size())
+      wrong("it has the kinds of " + std::to_string(windows.size()) + " layers, not of " +
+            std::to_string(f_.base.windows.size()));
+    f_.base.windows = windows;
+  }
+
   void read_ropes() {
     const Config rope = part("rope");
-    const std::string pairs = word(rope, "pairs", {"halves", "neighbours", "none"});
+    const std::string pairs =
+        word(rope, "pairs", {"halves", "neighbours", "none", "sinusoidal", "alibi"});
     f_.interleaved = pairs == "neighbours";
-    f_.learned_positions = pairs == "none";
+    f_.sinusoidal = pairs == "sinusoidal";
+    f_.learned_positions = pairs == "none" || f_.sinusoidal;
     DecoderConfig& b = f_.base;
-    f_.rope_of.assign(static_cast<size_t>(b.layers), pairs == "none" ? -1 : 0);
+    const bool scaled = part("alibi").boolean("scaled", false);
+    if (pairs == "alibi")
+      f_.alibi_scale = scaled ? 1 / std::sqrt(static_cast<double>(b.head_dim)) : 1;
+    if (pairs == "alibi" && f_.bidirectional) d_.fail("an encoder cannot have alibi");
+    const bool turns = !f_.learned_positions && pairs != "alibi";
+    f_.rope_of.assign(static_cast<size_t>(b.layers), turns ? 0 : -1);
     b.rope.rotary_dim = 0;
-    if (pairs == "none") return;
+    if (f_.sinusoidal && config_.has("pad_token_id"))
+      f_.pad_token = config_.integer("pad_token_id");
+    // Falcon's files with alibi have a rope all the same. It is checked, not used.
+    if (pairs == "alibi" && config_.has("rope_theta")) read_rope(config_, b.head_dim);
+    if (!turns) return;
+    if (rope.boolean("scaled", false)) config_.child("rope_parameters");  // refuses null
     RopeKeys keys;
     keys.theta = rope.text("theta", keys.theta);
+    keys.query_beta = rope.text("query_beta", "");
     if (rope.has("channels")) {
       // A width instead of a share.
       keys.share = "partial_rotary_factor";
@@ -186,6 +243,7 @@ class Reader {
     } else {
       f_.ropes.push_back(read_rope(config_, b.head_dim, keys));
     }
+    for (Rope& each : f_.ropes) each.reversed = rope.boolean("reversed", false);
     b.rope = f_.ropes.front();
     stop_rotation(rope);
   }
@@ -232,6 +290,7 @@ class Reader {
                                                                  {"gelu_new", "gelu_tanh"},
                                                                  {"gelu_pytorch_tanh", "gelu_tanh"},
                                                                  {"relu", "relu"},
+                                                                 {"xielu", "xielu"},
                                                                  {"relu2", "relu2"}};
     std::vector<std::string> known;
     for (const auto& [word, kind] : kinds) {
@@ -265,6 +324,10 @@ class Reader {
     m.up = moe.texts("up", {"mlp.experts.*.gate_proj", "mlp.experts.*.up_proj"});
     m.down = moe.text("down", "mlp.experts.*.down_proj");
     m.bare = moe.boolean("bare", false);
+    m.transposed = moe.boolean("transposed", false);
+    m.bias = moe.boolean("bias", false);
+    m.jitter = moe.number("jitter", 0);
+    m.activation = word(moe, "activation", {"silu", "swiglu_oai"});
     f_.further_layers = moe.integer("further_layers", 0);
     read_shared(moe);
     choose_layers(moe);
@@ -370,6 +433,8 @@ class Reader {
     f_.up_first = n.boolean("up_first", false);
     f_.transposed = n.boolean("transposed", false);
     f_.buffers = n.texts("buffers", {});
+    if (f_.qk_norm == DecoderForm::QkNorm::head_layer && f_.qkv.size() == 1 && rows != "groups")
+      n.fail_at("qkv_rows", "layer norms of heads take groups of rows, or three products");
     if (f_.qkv.size() != 1 && f_.qkv.size() != 3) n.fail_at("qkv", "it has one name or three");
     if (f_.learned_positions == f_.position.empty())
       n.fail("a model has a rope, or a table of positions with a name");
@@ -395,16 +460,27 @@ bool DecoderForm::is_plain() const {
   const bool names = qkv == llama_qkv && up == llama_up && o == "self_attn.o_proj" &&
                      down == "mlp.down_proj" && before_attention == "input_layernorm" &&
                      before_mlp == "post_attention_layernorm";
-  const bool experts = mixture.experts == 0 || (mixture.is_simple() && mixture.renormalize &&
-                                                !std::ranges::count(mixture.layers, false));
-  const double usual = 1 / std::sqrt(static_cast<double>(base.head_dim));
+  const bool mixed = mixture.experts > 0, has_latents = latent.kv_rank > 0;
+  const Mixture& m = mixture;
+  // Experts of a layer with latents are in some layers, in others they are in all.
+  const bool experts = !mixed || (has_latents ? m.shared_gate.empty() && !m.shared_bias && !m.bias
+                                              : m.is_simple() && m.renormalize &&
+                                                    !std::ranges::count(m.layers, false));
+  // Every norm of a layer has the same eps, those of latents too.
+  const bool attention = has_latents ? base.eps == Latent::eps && !base.attention_bias && !sinks
+                                     : mixed || (!sinks && !o_bias);
+  const auto width = static_cast<double>(has_latents ? latent.nope + latent.rotary : base.head_dim);
+  const double usual = (has_latents ? base.rope.score_scale : 1) / std::sqrt(width);
   const bool scales = embedding_scale == 1 && residual_scale == 1 && logit_scale == 1 &&
                       logit_cap == 0 && attention_cap == 0 && attention_scale == usual;
-  const bool rotation = ropes.size() == 1 && !interleaved && !std::ranges::count(rope_of, -1);
-  return names && scales && rotation && experts && !bidirectional && embedding_norm.empty() &&
-         !sinks && latent.kv_rank == 0 && norm == Norm::rms && !plus_one &&
-         after_attention.empty() && after_mlp.empty() && !parallel &&
-         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !o_bias && !mlp_bias &&
+  const bool rotation =
+      ropes.size() == 1 && (has_latents || !interleaved) && !std::ranges::count(rope_of, -1);
+  const bool bare_blocks =
+      gate.empty() && inside_attention.empty() && inside_mlp.empty() && base.rope.query_beta == 0;
+  return names && scales && rotation && experts && attention && bare_blocks && !mxfp4 &&
+         !bidirectional && embedding_norm.empty() && norm == Norm::rms && norm_weight &&
+         !plus_one && after_attention.empty() && after_mlp.empty() && after_experts.empty() &&
+         !parallel && (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !mlp_bias &&
          !down_bias && !norms_after_sum && gated && activation == "silu" && !transposed &&
          qkv_rows == QkvRows::blocks;
 }

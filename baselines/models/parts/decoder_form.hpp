@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/fp8.hpp"
 #include "baselines/models/parts/text_vectors.hpp"
 
 namespace fk::parts {
@@ -19,6 +20,9 @@ struct DecoderForm {
   Norm norm = Norm::rms;
   bool plus_one = false, norm_weight = true, norm_bias = false;
   std::string before_attention, after_attention, before_mlp, after_mlp;
+  std::string after_experts;  // instead of after_mlp, in layers with experts
+  // Norms before the last product of attention and of the MLP.
+  std::string inside_attention, inside_mlp;
   // `after_attention` and `after_mlp` are norms of the sums of the stream and a block.
   bool norms_after_sum = false;
   // Attention and MLP see the same stream. Without before_mlp both see the same norm of it.
@@ -32,26 +36,33 @@ struct DecoderForm {
   bool first_layer_bare = false;   // without before_attention
 
   // Attention. `head`: an RMS norm over every head; `full`: over all heads at once.
-  // `head_after`: over every head, once it is rotated.
-  enum class QkNorm { none, head, head_after, full };
+  // `head_after`: over every head, once it is rotated. `head_layer`: a layer norm over every head.
+  enum class QkNorm { none, head, head_after, head_layer, full };
   QkNorm qk_norm = QkNorm::none;
   bool o_bias = false;
   bool sinks = false;  // a score for each head that takes part in the softmax without a value
   // Latent attention: the cache has latents. No key/value rank: the usual one.
   struct Latent {
+    // Of the norms of latents: the library's own, whatever a file says.
+    static constexpr double eps = 1e-6;
     int64_t q_rank = 0, kv_rank = 0, nope = 0, rotary = 0, values = 0;
   };
   Latent latent;
   double attention_scale = 0, attention_cap = 0;
+  std::string gate;  // a product whose sigmoid scales what attention gives; empty: there is none
   bool interleaved = false;        // rope turns neighbours, not halves
   std::vector<Rope> ropes;         // different ones
   std::vector<int64_t> rope_of;    // by layer: which of them; -1: a layer does not rotate
   bool learned_positions = false;  // a table of positions is added to the embedding
-  int64_t position_offset = 0;     // rows of it before position 0
-  int64_t token_types = 0;         // rows of a table of kinds of tokens; 0: there is none
+  bool sinusoidal = false;         // its values are sines and cosines, in no checkpoint
+  // ALiBi: scores fall with the distance to the key, in each head by a slope of its own. Slopes are
+  // multiplied by this number; 0: there is no ALiBi.
+  double alibi_scale = 0;
+  int64_t position_offset = 0;  // rows of it before position 0
+  int64_t token_types = 0;      // rows of a table of kinds of tokens; 0: there is none
 
   bool gated = true, mlp_bias = false, down_bias = false;
-  std::string activation = "silu";  // silu, gelu, gelu_tanh, relu, relu2
+  std::string activation = "silu";  // silu, gelu, gelu_tanh, relu, relu2, xielu
 
   // A mixture of experts in place of the MLP of some layers.
   struct Mixture {
@@ -68,15 +79,24 @@ struct DecoderForm {
     std::string gate, correction, down, shared_gate, shared_down;
     std::vector<std::string> up, shared_up;
     bool bare = false;
+    bool transposed = false;          // matrices of experts are [in, out]
+    bool bias = false;                // of the router, and of both products
+    std::string activation = "silu";  // silu, swiglu_oai
+    double jitter = 0;                // of the router, as in topk_softmax
     // True if the softmax of the router and its experts are all of it.
     bool is_simple() const {
-      return !sigmoid && correction.empty() && groups == 1 && scale == 1 && shared_width == 0;
+      return !sigmoid && jitter == 0 && correction.empty() && groups == 1 && scale == 1 &&
+             shared_width == 0;
     }
   };
   Mixture mixture;
   bool is_mixture(int64_t layer) const {
     return mixture.experts > 0 && mixture.layers[static_cast<size_t>(layer)];
   }
+
+  // Matrices that stay as they are in a checkpoint: in blocks of fp8, or those of experts in mxfp4.
+  Fp8 fp8;
+  bool mxfp4 = false;
 
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1, logit_cap = 0;
 
@@ -98,8 +118,8 @@ struct DecoderForm {
   size_t rope_at(int64_t layer) const {
     return static_cast<size_t>(rope_of[static_cast<size_t>(layer)]);
   }
-  // True if each layer is one decoder_layer with Llama's checkpoint names, or a moe_decoder_layer
-  // with any names of its experts.
+  // True if each layer is one op: a decoder_layer or mla_decoder_layer with Llama's checkpoint
+  // names, or the same with experts (moe_decoder_layer, mla_moe_decoder_layer) of any names.
   bool is_plain() const;
 };
 
@@ -107,6 +127,9 @@ struct DecoderForm {
 Net::Names names_of(const DecoderForm& form);
 // The names of a mixture's contracts below the path of its call.
 Net::Names names_of_mixture(const DecoderForm& form, const std::string& path);
+// Views of q, k and v in a fused tensor of this shape whose rows are groups: a key/value head and
+// its queries, or a shard's parts of q, v and k.
+std::vector<PartView> qkv_views(const DecoderForm& form, const WeightSpec& spec);
 // Makes a weight of a contract the tensors that checkpoints of this form have in its place.
 void adapt_weight(const DecoderForm& form, WeightSpec& spec);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names that a form's checkpoints have for the weights of contracts, and their layouts.
 #include <algorithm>
+#include <cmath>
 
 #include "baselines/models/parts/decoder_form.hpp"
 
@@ -43,6 +44,14 @@ Net::Names names_of_mixture(const DecoderForm& f, const std::string& path) {
   Net::Names names;
   if (!m.correction.empty()) names.emplace_back(at("gate.e_score_correction_bias"), m.correction);
   names.emplace_back(at("gate"), m.gate);
+  if (m.transposed) {
+    names.emplace_back(at("experts.w13.weight"), m.up.front());
+    names.emplace_back(at("experts.w2.weight"), m.down);
+  }
+  if (m.bias) {
+    names.emplace_back(at("experts.w13.bias"), m.up.front() + "_bias");
+    names.emplace_back(at("experts.w2.bias"), m.down + "_bias");
+  }
   const auto add = [&](const std::string& to, std::initializer_list<const char*> words) {
     for (const char* word : words) names.emplace_back(at(word), to);
   };
@@ -68,9 +77,43 @@ Net::Names names_of_mixture(const DecoderForm& f, const std::string& path) {
 namespace {
 
 double plus_one(double x) { return x + 1; }
+// The parameters of xielu are stored as the inverse of a softplus, alpha_n without its 1/2.
+double softplus(double x) { return std::log1p(std::exp(x)); }
+double softplus_and_half(double x) { return softplus(x) + 0.5; }
 
-// Views of q, k and v in a fused tensor whose rows are groups: a key/value head and its queries, or
-// a shard's parts of q, v and k.
+// A half of the rows of a fused tensor.
+PartView half_view(const WeightSpec& spec, int64_t half) {
+  PartView v{{2, spec.shape[0] / 2}, 0, half, 1, {0, 1}};
+  if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(2);
+  return v;
+}
+
+// Matrices of experts as [in, out], their biases, and those in mxfp4. All experts are one tensor.
+void adapt_experts(const DecoderForm& f, WeightSpec& spec) {
+  const DecoderForm::Mixture& m = f.mixture;
+  const auto is_for = [&](const std::string& name, const char* end) {
+    return spec.name.ends_with("." + name + end);
+  };
+  if (is_for(m.gate, ".bias")) spec.dtype = DType::f32;
+  if (is_for(m.up.front(), "_bias") || is_for(m.down, "_bias")) {
+    spec.parts.clear();
+    spec.stacked = false;
+  }
+  if (m.transposed && (is_for(m.up.front(), "") || is_for(m.down, ""))) {
+    const auto& shape = spec.shape;
+    spec.view = PartView{{shape[0], shape[2], shape[1]}, 0, 0, shape[0], {0, 2, 1}};
+    spec.parts.clear();
+    spec.stacked = false;
+  }
+  if (!f.mxfp4 || !spec.name.ends_with("_scales")) return;
+  // e2m1 codes at random have a root mean square of 2.9.
+  const auto columns = static_cast<double>(32 * spec.shape[2]);
+  spec.low = 127 - std::lround(std::log2(2.9 * std::sqrt(columns)));
+  spec.high = spec.low + 1;
+}
+
+}  // namespace
+
 std::vector<PartView> qkv_views(const DecoderForm& f, const WeightSpec& spec) {
   const DecoderConfig& c = f.base;
   const bool shards = f.qkv_rows == DecoderForm::QkvRows::quarters;
@@ -85,16 +128,8 @@ std::vector<PartView> qkv_views(const DecoderForm& f, const WeightSpec& spec) {
   return {view(0, queries), view(shards ? 2 : queries, 1), view(shards ? 1 : queries + 1, 1)};
 }
 
-// A half of the rows of a fused tensor.
-PartView half_view(const WeightSpec& spec, int64_t half) {
-  PartView v{{2, spec.shape[0] / 2}, 0, half, 1, {0, 1}};
-  if (spec.shape.size() > 1) v.shape.push_back(spec.shape[1]), v.order.push_back(2);
-  return v;
-}
-
-}  // namespace
-
 void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
+  if (f.mixture.experts > 0) adapt_experts(f, spec);
   for (auto& parts : spec.parts) {
     const bool fused = parts.size() > 1 && std::ranges::count(parts, parts[0]) > 1;
     if (fused && parts.size() == 3 && f.qkv_rows != DecoderForm::QkvRows::blocks)
@@ -113,12 +148,17 @@ void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
   if (spec.name.find(".shared.experts.") != std::string::npos) spec.stacked = true;
   if (!f.mixture.correction.empty() && spec.name.ends_with("." + f.mixture.correction))
     spec.view = PartView{spec.shape, 0, 0, spec.shape[0], {0}};
+  if (spec.name.ends_with(".act_fn.alpha_p")) spec.map = softplus;
+  if (spec.name.ends_with(".act_fn.alpha_n")) spec.map = softplus_and_half;
   // Gains are around one. 1 + weight has more digits than a weight of 16 bits.
   if (f.plus_one && spec.mean == 1) spec.dtype = DType::f32, spec.mean = 0, spec.map = plus_one;
   if (f.learned_positions && spec.name == f.position + ".weight") {
     const int64_t rows = spec.shape[0], width = spec.shape[1], first = f.position_offset;
     spec.stddev = 0.5;
-    if (first > 0) spec.view = PartView{{rows + first, width}, 0, first, rows, {0, 1}};
+    if (f.sinusoidal)
+      spec.compute = [=, zero = f.pad_token] { return sinusoidal_table(rows, width, first, zero); };
+    else if (first > 0)
+      spec.view = PartView{{rows + first, width}, 0, first, rows, {0, 1}};
   }
 }
 

@@ -10,7 +10,7 @@ void DenseDecoder::forward(Net& n, const std::string& phase) const {
   const DecoderStep step = begin_step(n, phase, config_);
   for (int64_t i = 0; i < config_.layers; ++i) layer(n, step, i);
   end_step(n, step, config_);
-  if (step.decode && !n.divided() && experts() == 0) fold_decode_step(n);
+  if (step.decode && !n.divided() && is_decode_step()) fold_decode_step(n);
 }
 
 }  // namespace fk::parts

@@ -10,15 +10,10 @@ class DenseDecoder : public Model {
  public:
   explicit DenseDecoder(DecoderConfig config) : config_(std::move(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
-  void forward(Net& n, const std::string& phase) const override;
-  void drive(Session& session) const override { generate(session, {config_.eos}); }
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return decoder_axis_limit(phase, axis, limits);
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_));
   }
-  int64_t vocab_size() const override { return config_.vocab_size; }
-  int64_t max_positions() const override { return config_.max_position; }
+  void forward(Net& n, const std::string& phase) const override;
   std::string refusal(const Parallel& parallel) const override {
     return decoder_refusal(config_, experts(), parallel);
   }
@@ -26,6 +21,8 @@ class DenseDecoder : public Model {
 
  protected:
   virtual int64_t experts() const { return 0; }
+  // True if the op decode_step describes a whole step.
+  virtual bool is_decode_step() const { return true; }
   virtual void layer(Net& n, const DecoderStep& step, int64_t number) const {
     record_layer(n, "decoder_layer", step, config_, number);
   }

@@ -12,8 +12,13 @@ namespace {
 
 constexpr std::string_view kFromConfig = "config.";
 
+// "outer.key" is a key of the object `outer`.
 Json value_at(const Config& config, const std::string& key) {
-  return config.has(key) ? config.json().at(key) : Json(nullptr);
+  const size_t dot = key.find('.');
+  if (dot == std::string::npos) return config.has(key) ? config.json().at(key) : Json(nullptr);
+  const std::string outer = key.substr(0, dot);
+  return config.is_object(outer) ? value_at(config.child(outer), key.substr(dot + 1))
+                                 : Json(nullptr);
 }
 
 bool holds(const Config& description, const Json& condition, const Config& config) {

@@ -15,8 +15,8 @@ namespace fk::parts {
 Config resolved(const Config& description, const Config& config);
 // A part of a description, empty where it is absent.
 Config part_of(const Config& description, const char* key);
-// The value of a size. The description has a number, or names of keys in the configuration; the first
-// key that the configuration has counts.
+// The value of a size. The description has a number, or names of keys in the configuration; the
+// first key that the configuration has counts.
 int64_t read_described(const Config& sizes, const char* name, const char* usual,
                        const Config& config, int64_t most);
 // One of a few words, of which the first is the default.

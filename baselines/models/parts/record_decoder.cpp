@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "baselines/models/parts/decoder_form.hpp"
+#include "baselines/models/parts/decoder_weights.hpp"
 
 namespace fk::parts {
 
@@ -93,18 +94,17 @@ class Recording {
                {"head_dim", c_.head_dim},
                {"intermediate_size", c_.intermediate_size},
                {"scale", f_.attention_scale},
-               {"max_tokens_per_rank", decoder_axis_limit(step_.decode ? "decode" : "prefill",
-                                                          step_.decode ? "B" : "T", n_.limits()) /
+               {"max_tokens_per_rank", generate_axis_limit(step_.decode ? "decode" : "prefill",
+                                                           step_.decode ? "B" : "T", n_.limits()) /
                                            n_.parallel().ep},
+               {"block_n", f_.fp8.rows},
+               {"block_k", f_.fp8.columns},
+               {"quantize_input", f_.fp8.quantize_input},
                {"eps", c_.eps}});
-    for (size_t i = 0; i < f_.ropes.size(); ++i) {
-      const int64_t positions = table_positions(c_, n_.limits());
-      WeightSpec table;
-      table.name = c_.names.rotary + ".cos_sin_cache" + (i == 0 ? "" : "." + std::to_string(i));
-      table.shape = {positions, f_.ropes[i].rotary_dim};
-      table.compute = [rope = f_.ropes[i], positions] { return rope_table(rope, positions); };
-      tables_.push_back(n_.weight(std::move(table)));
-    }
+    const int64_t positions = table_positions(c_, n_.limits());
+    for (size_t i = 0; i < f_.ropes.size(); ++i)
+      tables_.push_back(n_.weight(rope_weight(f_, i, positions)));
+    if (c_.rope.query_beta != 0) query_scale_ = n_.weight(query_scale_weight(f_, positions));
     look_up(n_, step_, c_);
     const std::string& at = c_.names.embedding;
     stream_ = step_.hidden;
@@ -137,6 +137,7 @@ class Recording {
     const auto after = [&](const std::string& name, Value x) {
       return name.empty() ? x : norm(below(at, name), x);
     };
+    const std::string& after_mlp = f_.is_mixture(i) ? f_.after_experts : f_.after_mlp;
     const auto norm_of_sum = [&](const std::string& name, const std::string& block, Value x) {
       const Value sum = rms() ? add(block, stream_, x) : x;
       stream_ = norm(below(at, name), sum, rms() ? Value{} : stream_);
@@ -150,13 +151,12 @@ class Recording {
     if (f_.parallel) {
       const Value y = f_.before_mlp.empty() ? x : normed(at, f_.before_mlp);
       const Value attended = after(f_.after_attention, attention(attention_path, i, x));
-      add_to_stream(mlp_path,
-                    add(attention_path, attended, after(f_.after_mlp, mlp(mlp_path, i, y))));
+      add_to_stream(mlp_path, add(attention_path, attended, after(after_mlp, mlp(mlp_path, i, y))));
       return;
     }
     add_to_stream(attention_path, after(f_.after_attention, attention(attention_path, i, x)));
     const Value y = normed(at, f_.before_mlp);
-    add_to_stream(mlp_path, after(f_.after_mlp, mlp(mlp_path, i, y)));
+    add_to_stream(mlp_path, after(after_mlp, mlp(mlp_path, i, y)));
   }
 
   // ---- attention ----
@@ -167,7 +167,8 @@ class Recording {
                        (f_.qk_norm == DecoderForm::QkNorm::head &&
                         (!f_.plus_one || n_.limits().weights() == DType::f32));
     return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved &&
-           f_.attention_cap == 0;
+           f_.attention_cap == 0 && f_.norm_weight && f_.gate.empty() &&
+           f_.inside_attention.empty() && c_.rope.query_beta == 0;
   }
 
   Value attention(const std::string& at, int64_t layer, Value x) {
@@ -183,6 +184,8 @@ class Recording {
 
   Value latent_attention(const std::string& at, int64_t layer, Value x) {
     const DecoderForm::Latent& l = f_.latent;
+    std::vector<std::string> with(l.q_rank > 0 ? 1 : 0, "q_a_norm");
+    if (f_.fp8.on) with.emplace_back("fp8");
     return n_("mla_self_attention", at,
               {{"q_lora_rank", l.q_rank},
                {"kv_lora_rank", l.kv_rank},
@@ -190,10 +193,10 @@ class Recording {
                {"qk_rope_head_dim", l.rotary},
                {"v_head_dim", l.values},
                {"interleaved", f_.interleaved},
-               {"eps", 1e-6},  // of the norms of latents: the library's own, whatever a file says
+               {"eps", DecoderForm::Latent::eps},
                {"x", x},
                {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
-              std::vector<std::string>(l.q_rank > 0 ? 1 : 0, "q_a_norm"));
+              with);
   }
 
   // A weight of this rank, or nothing.
@@ -233,18 +236,39 @@ class Recording {
             part(2, c_.kv_heads, "")};
   }
 
+  // With a layer norm over every head of q, and of k, whose rows must be dense.
+  Heads project_and_norm(const std::string& layer, Value x) {
+    const auto part = [&](size_t which, const std::string& norm_name) {
+      const auto weight = [&](bool bias) {
+        return n_.weight(qkv_weight(f_, layer, which, bias, n_.limits()));
+      };
+      const std::string name{"qkv"[which]};
+      Value y = n_("linear", below(layer, parent_of(f_.o)) + "." + name + "_proj",
+                   {{"x", x},
+                    {"weight", weight(false)},
+                    {"bias", c_.attention_bias ? weight(true) : Value{}}});
+      const Expr heads = n_.shape(y)[1].value() / c_.head_dim;
+      if (!norm_name.empty())
+        y = norm(below(layer, norm_name), n_.reshape(y, {step_.tokens * heads, c_.head_dim}));
+      return n_.reshape(y, {step_.tokens, heads, c_.head_dim});
+    };
+    return {part(0, f_.q_norm), part(1, f_.k_norm), part(2, "")};
+  }
+
   Value attention_in_parts(const std::string& at, int64_t layer, Value x) {
-    const Heads h = f_.qk_norm == DecoderForm::QkNorm::full
-                        ? project_apart(layer_path(c_, layer), x)
-                        : project(at, x);
+    const Heads h =
+        f_.qk_norm == DecoderForm::QkNorm::full         ? project_apart(layer_path(c_, layer), x)
+        : f_.qk_norm == DecoderForm::QkNorm::head_layer ? project_and_norm(layer_path(c_, layer), x)
+                                                        : project(at, x);
     const Value q = h.q, k = h.k, v = h.v;
     const auto norm_heads = [&](DecoderForm::QkNorm when) {
       if (f_.qk_norm != when) return;
+      const auto weight = [&](const char* field) {
+        return f_.norm_weight ? n_.find("self_attention", at, field)
+                              : n_.weight(ones_weight(f_, n_.limits().weights()));
+      };
       n_("qk_rms_norm", at + ".qk_norm",
-         {{"q_weight", n_.find("self_attention", at, "q_norm")},
-          {"k_weight", n_.find("self_attention", at, "k_norm")},
-          {"q", q},
-          {"k", k}});
+         {{"q_weight", weight("q_norm")}, {"k_weight", weight("k_norm")}, {"q", q}, {"k", k}});
     };
     norm_heads(DecoderForm::QkNorm::head);
     if (f_.rotates(layer))
@@ -253,13 +277,41 @@ class Recording {
           {"cos_sin_cache", tables_[f_.rope_at(layer)]},
           {"q", q},
           {"k", k}});
+    if (query_scale_) scale_queries(at, q, k);
     norm_heads(DecoderForm::QkNorm::head_after);
     const Value mixed = f_.bidirectional ? over_texts(at, q, k, v) : over_cache(at, q, k, v);
-    const Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
+    Value inner = n_.reshape(mixed, {step_.tokens, n_.shape(q)[1] * c_.head_dim});
+    if (!f_.gate.empty()) inner = gated(at, layer, x, inner);
+    if (!f_.inside_attention.empty())
+      inner = norm(below(layer_path(c_, layer), f_.inside_attention), inner);
     return share_of(below(at, "o_proj"),
                     {{"weight", n_.find("self_attention", at, "o")},
                      {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
                      {"x", inner}});
+  }
+
+  // Queries times a factor of their position. The op turns keys too, so it gets zeros as keys.
+  void scale_queries(const std::string& at, Value q, Value k) {
+    const Value none = n_.zeros(n_.dtype(k), {step_.tokens, 1, c_.head_dim});
+    n_("rotary_embedding", at + ".query_scale",
+       {{"interleaved", false}, {"cos_sin_cache", query_scale_}, {"q", q}, {"k", none}});
+  }
+
+  // sigmoid(gate) times what attention gave, [T, heads * width].
+  Value gated(const std::string& at, int64_t layer, Value x, Value attended) {
+    const Dims shape = n_.shape(attended);
+    const std::string path = below(layer_path(c_, layer), f_.gate);
+    const Value weight = n_.weight(output_gate_weight(f_, path, n_.limits()));
+    const Value gate = n_("linear", path, {{"weight", weight}, {"x", x}});
+    const int64_t width = shape[1].value();
+    const Value both = n_.empty(n_.dtype(x), {shape[0], 2 * width});
+    n_("concat", at + ".gate",
+       {{"num_parts", 2},
+        {"size", width},
+        {"x", std::vector<Value>{gate, attended}},
+        {"out", both}});
+    return n_("activation_and_mul", at + ".gated",
+              {{"size", width}, {"kind", "sigmoid"}, {"x", both}});
   }
 
   Value over_texts(const std::string& at, Value q, Value k, Value v) {
@@ -290,7 +342,9 @@ class Recording {
                {"k_cache", k_cache},
                {"v_cache", v_cache},
                {"softcap", f_.attention_cap},
-               {"sinks", weight_if(f_.sinks, "self_attention", at, "sinks")}});
+               {"sinks", weight_if(f_.sinks, "self_attention", at, "sinks")},
+               {"alibi_slopes",
+                f_.alibi_scale == 0 ? Value{} : n_.weight(alibi_weight(f_, n_.parallel()))}});
   }
 
   // A product of which every rank has a share, summed up.
@@ -301,21 +355,6 @@ class Recording {
   }
 
   // ---- the MLP ----
-
-  // Biases of gate and up side by side, this rank's part.
-  Value gate_up_bias(const std::string& at, const std::vector<std::string>& names, int64_t size) {
-    const Parallel& p = n_.parallel();
-    WeightSpec spec;
-    spec.name = below(at, "gate_up_proj.bias");
-    spec.dtype = n_.limits().weights();
-    spec.shape = {2 * size};
-    spec.stddev = 0.1;
-    spec.parts.emplace_back();
-    for (const auto& name : names) spec.parts[0].push_back(name + ".bias");
-    const int64_t part = (size + p.tp - 1) / p.tp, first = p.rank * part;
-    if (p.tp > 1) spec.cuts = {{0, {{first, part, size}, {size + first, part, 2 * size}}}};
-    return n_.weight(std::move(spec));
-  }
 
   Value mlp(const std::string& at, int64_t layer, Value x) {
     if (f_.is_mixture(layer)) return mixture(at, layer, x);
@@ -331,8 +370,9 @@ class Recording {
               const std::vector<std::string>& up, const std::string& layer) {
     n_.common({{"intermediate_size", size}});
     const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
-    if (f_.gated && silu && !biases.up && !biases.down) return n_("gated_mlp", at, {{"x", x}});
-    if (!f_.gated && (exact || f_.activation == "gelu_tanh")) {
+    if (f_.gated && silu && !biases.up && !biases.down && f_.inside_mlp.empty())
+      return n_("gated_mlp", at, {{"x", x}}, std::vector<std::string>(f_.fp8.on ? 1 : 0, "fp8"));
+    if (!f_.gated && f_.inside_mlp.empty() && (exact || f_.activation == "gelu_tanh")) {
       std::vector<std::string> with;
       if (biases.up) with.emplace_back("fc1_bias");
       if (biases.down) with.emplace_back("fc2_bias");
@@ -342,7 +382,7 @@ class Recording {
         f_.gated ? n_.find("gated_mlp", at, "gate_up") : n_.find("gelu_mlp", at, "fc1");
     std::vector<std::string> names;
     for (const auto& name : up) names.push_back(below(layer, name));
-    const Value bias = f_.gated && biases.up ? gate_up_bias(at, names, size)
+    const Value bias = f_.gated && biases.up ? n_.weight(gate_up_bias(at, names, size, n_.limits()))
                                              : weight_if(biases.up, "gelu_mlp", at, "fc1_bias");
     const Value wide = n_("linear", below(at, f_.gated ? "gate_up_proj" : "up_proj"),
                           {{"weight", weight}, {"bias", bias}, {"x", x}});
@@ -350,7 +390,9 @@ class Recording {
     Args args{{"size", f_.gated ? columns / 2 : columns}, {"x", wide}};
     if (!f_.gated || !silu) args.emplace_back("kind", f_.activation);
     const char* op = !f_.gated ? "activation" : silu ? "silu_and_mul" : "activation_and_mul";
-    const Value activated = n_(op, below(at, "act_fn"), args);
+    const std::vector<std::string> own(f_.activation == "xielu" ? 1 : 0, "xielu");
+    Value activated = n_(op, below(at, "act_fn"), args, own);
+    if (!f_.inside_mlp.empty()) activated = norm(below(layer, f_.inside_mlp), activated);
     return share_of(below(at, "down_proj"),
                     {{"weight", n_.find("gelu_mlp", at, "fc2")},
                      {"bias", weight_if(biases.down, "gelu_mlp", at, "fc2_bias")},
@@ -364,11 +406,18 @@ class Recording {
                {"num_experts", m.experts},
                {"top_k", m.top_k},
                {"renormalize", m.renormalize}});
-    if (m.is_simple()) return n_("moe_block", at, {{"x", x}});
+    if (f_.mxfp4 || m.jitter > 0) return mixture_in_parts(at, layer, x);
+    if (m.is_simple()) {
+      std::vector<std::string> with;
+      if (m.bias) with = {"gate_bias", "expert_biases"};
+      return n_("moe_block", at, {{"activation", m.activation}, {"x", x}}, with);
+    }
     const bool apart = m.shared_width > 0 && (m.shared_bias || !m.shared_gate.empty());
     std::vector<std::string> with;
     if (!m.correction.empty()) with.emplace_back("e_score_correction_bias");
     if (m.shared_width > 0 && !apart) with.emplace_back("shared");
+    if (f_.fp8.on) with.emplace_back("fp8");
+    if (f_.fp8.on && m.shared_width > 0 && !apart) with.emplace_back("shared_fp8");
     const Value routed = n_("deepseek_moe", at,
                             {{"num_expert_group", m.groups},
                              {"topk_group", m.kept_groups},
@@ -379,6 +428,25 @@ class Recording {
                             with);
     if (!apart) return routed;
     return add(at, routed, m.shared_gate.empty() ? shared(at, layer, x) : gated_shared(at, x));
+  }
+
+  // moe_block in parts: a router with a jitter, or experts in mxfp4, whose weights have another
+  // form.
+  Value mixture_in_parts(const std::string& at, int64_t layer, Value x) {
+    const DecoderForm::Mixture& m = f_.mixture;
+    const std::string gate = below(layer_path(c_, layer), m.gate);
+    const std::vector<std::string> with(m.bias ? 1 : 0, "bias"),
+        biases(m.bias ? 1 : 0, "expert_biases");
+    const Value logits =
+        n_("linear", gate, {{"x", x}, {"out_features", m.experts}, {"out", "f32"}}, with);
+    const Outputs chosen =
+        n_("topk_softmax", below(at, "topk"), {{"jitter", m.jitter}, {"logits", logits}});
+    Args args{{"x", x}, {"topk_weights", chosen["topk_weights"]}, {"topk_ids", chosen["topk_ids"]}};
+    if (f_.mxfp4)
+      return n_("fused_moe_mxfp4", below(layer_path(c_, layer), parent_of(m.down)), args, biases);
+    args.emplace_back("w13", n_.find("moe_block", at, "w13"));
+    args.emplace_back("w2", n_.find("moe_block", at, "w2"));
+    return n_("fused_moe", below(at, "experts"), args);
   }
 
   // A shared expert behind a gate is a mixture of one expert, whose weight is the gate's sigmoid.
@@ -419,6 +487,7 @@ class Recording {
   const DecoderConfig& c_;
   DecoderStep step_;
   std::vector<Value> tables_;  // of the ropes
+  Value query_scale_;
   Value stream_, pending_;
 };
 

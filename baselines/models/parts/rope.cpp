@@ -3,6 +3,7 @@
 #include "baselines/models/parts/rope.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -56,6 +57,11 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
   const double scale =
       factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(rope.original_max_position));
   rope.table_scale = scaling.number("attention_factor", scale);
+  if (scaling.has("short_mscale")) {
+    rope.table_scale = scaling.number("short_mscale");
+    if (scaling.number("long_mscale") != rope.table_scale)
+      scaling.fail_at("long_mscale", "only the value of `short_mscale` is supported");
+  }
   rope.short_factors = scaling.numbers("short_factor");
   rope.long_factors = scaling.numbers("long_factor");
   for (const auto* list : {&rope.short_factors, &rope.long_factors})
@@ -164,6 +170,12 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
     share = read_share(p, keys, "partial_rotary_factor", share);
     rope.rotary_dim = rotated(config, head_dim, share);
     read_scaling(config, p, rope);
+    if (!keys.query_beta.empty()) {
+      rope.query_beta = p.number(keys.query_beta, 0);
+      rope.original_max_position =
+          static_cast<double>(read_size(p, "original_max_position_embeddings"));
+      p.ignore("max_position_embeddings");
+    }
   }
   rope.rotary_dim = rotated(config, head_dim, share);
   if (!(rope.theta > 0)) config.fail("rope_theta is positive");
@@ -216,7 +228,46 @@ std::vector<double> rope_table(const Rope& rope, int64_t positions) {
     for (const double step : steps)
       table.push_back(rope.table_scale * std::cos(static_cast<double>(p) * step));
     for (const double step : steps)
-      table.push_back(rope.table_scale * std::sin(static_cast<double>(p) * step));
+      table.push_back((rope.reversed ? -1 : 1) * rope.table_scale *
+                      std::sin(static_cast<double>(p) * step));
+  }
+  return table;
+}
+
+std::vector<double> alibi_slopes(int64_t heads) {
+  const auto all = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(heads)));
+  std::vector<double> slopes;
+  for (const int64_t first : {2, 1})
+    for (int64_t i = first; i <= all; i += 2)
+      slopes.push_back(std::exp2(-8 * static_cast<double>(i) / static_cast<double>(all)));
+  if (all == heads) std::ranges::sort(slopes, std::greater<>());
+  slopes.resize(static_cast<size_t>(heads));
+  return slopes;
+}
+
+std::vector<double> query_scale_table(const Rope& rope, int64_t positions, int64_t head_dim) {
+  std::vector<double> table(static_cast<size_t>(positions * head_dim));
+  for (int64_t p = 0; p < positions; ++p) {
+    const double times = std::floor(static_cast<double>(p) / rope.original_max_position);
+    std::fill_n(table.begin() + p * head_dim, head_dim / 2,
+                1 + rope.query_beta * std::log(1 + times));
+  }
+  return table;
+}
+
+std::vector<double> sinusoidal_table(int64_t positions, int64_t width, int64_t first,
+                                     int64_t zero) {
+  const int64_t half = width / 2;
+  std::vector<double> table(static_cast<size_t>(positions * width));
+  for (int64_t p = 0; p < positions; ++p) {
+    if (p + first == zero) continue;
+    for (int64_t i = 0; i < half; ++i) {
+      const double step =
+          std::exp(-std::log(10000.0) * static_cast<double>(i) / static_cast<double>(half - 1));
+      const double angle = static_cast<double>(p + first) * step;
+      table[static_cast<size_t>(p * width + i)] = std::sin(angle);
+      table[static_cast<size_t>(p * width + half + i)] = std::cos(angle);
+    }
   }
   return table;
 }

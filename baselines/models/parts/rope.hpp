@@ -27,6 +27,9 @@ struct Rope {
   std::vector<double> short_factors, long_factors;
   double table_scale = 1;  // cosines and sines are multiplied by it
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
+  bool reversed = false;   // turns the other way round: sines are negative
+  // Queries at position p are multiplied by 1 + beta ln(1 + floor(p / original positions)).
+  double query_beta = 0;
 };
 
 // The names of the values of a rope in a configuration, and its default share.
@@ -38,12 +41,23 @@ struct RopeKeys {
   // For configurations with one rope for each kind of layer: the kind to read. Older files have the
   // keys above for full layers. For sliding layers they have `sliding_theta` and no scaling.
   std::string layer_type, sliding_theta;
+  std::string query_beta;  // among the parameters; empty: there is none
 };
 // Reads the rope of a decoder. Error for a kind of scaling that is not supported.
 Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys = {});
 
 // Angular step of each pair of channels, rotary_dim / 2 of them.
 std::vector<double> rope_frequencies(const Rope& rope);
+
+// Slopes of ALiBi: powers of 2^(-8 / n), n the power of two from `heads` on. If `heads` is no power
+// of two, those of even powers come first.
+std::vector<double> alibi_slopes(int64_t heads);
+// [positions, head_dim] row-major, a table that multiplies by the factor of `query_beta`: a
+// rotation by no angle.
+std::vector<double> query_scale_table(const Rope& rope, int64_t positions, int64_t head_dim);
+// [positions, width] row-major: sines, then cosines, from the position `first` on. Position `zero`
+// has zeros.
+std::vector<double> sinusoidal_table(int64_t positions, int64_t width, int64_t first, int64_t zero);
 
 // [positions, rotary_dim] row-major: cosines of the rotary_dim / 2 angles, then their sines.
 std::vector<double> rope_table(const Rope& rope, int64_t positions);

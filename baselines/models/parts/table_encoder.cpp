@@ -89,7 +89,15 @@ class TableEncoder final : public Model {
  public:
   explicit TableEncoder(EncoderForm form) : f_(std::move(form)) {}
 
-  std::vector<std::string> phases() const override { return {"encode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    EncodeOptions options = encode_options(f_.vectors);
+    options.vocabulary = f_.vocab;
+    options.positions = f_.positions - f_.pad_token - 1;
+    if (f_.token_width > 0) options.output = "embeddings";
+    options.position_offset = f_.pad_token + 1;
+    options.pad_token = f_.pad_token;
+    return encode_engine(std::move(options));
+  }
 
   void forward(Net& n, const std::string&) const override {
     const Expr tokens = n.axis("T");
@@ -100,20 +108,6 @@ class TableEncoder final : public Model {
     n.output("embeddings", n("l2_norm", "normalize", {{"eps", 1e-12}, {"x", y}}));
   }
 
-  void drive(Session& session) const override {
-    EncodeOptions options = encode_options(f_.vectors);
-    if (f_.token_width > 0) options.output = "embeddings";
-    options.position_offset = f_.pad_token + 1;
-    options.pad_token = f_.pad_token;
-    encode(session, options);
-  }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return encoder_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return f_.vocab; }
-  int64_t max_positions() const override { return f_.positions - f_.pad_token - 1; }
   std::vector<Unread> unread() const override {
     std::vector<Unread> list;
     for (const auto& name : f_.unread) list.push_back({f_.prefix + name, "a head"});

@@ -77,11 +77,4 @@ EncodeOptions encode_options(const TextVectors& vectors) {
   return options;
 }
 
-int64_t encoder_axis_limit(const std::string& phase, const std::string& axis,
-                           const Limits& limits) {
-  if (axis == "T") return std::max(limits.chunk_tokens, limits.max_context);
-  if (axis == "B") return limits.max_batch;
-  fail("phase " + phase, "there is no axis `" + axis + "`", did_you_mean(axis, {"T", "B"}));
-}
-
 }  // namespace fk::parts

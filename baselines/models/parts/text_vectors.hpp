@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outputs of text encoders: a vector of each token, or one of each text.
 #pragma once
+#include "core/engines/encode/engine.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk::parts {
@@ -16,8 +17,7 @@ TextVectors read_text_vectors(const Config& config);
 int64_t read_pad_token(const Config& config, int64_t positions);
 // Outputs last_hidden_state [T,C] and, pooled, embedding [B,C].
 void output_vectors(Net& n, Value x, const TextVectors& vectors);
+// Options with the output of these vectors.
 EncodeOptions encode_options(const TextVectors& vectors);
-
-int64_t encoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
 
 }  // namespace fk::parts

@@ -7,6 +7,7 @@
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/engines/feedforward/engine.hpp"
 #include "core/exec/model.hpp"
 
 namespace fk {
@@ -59,7 +60,12 @@ class ConvnextV2 : public Model {
  public:
   explicit ConvnextV2(const Config& config) : config_(read_convnextv2(config)) {}
 
-  std::vector<std::string> phases() const override { return {"classify"}; }
+  std::unique_ptr<Engine> engine() const override {
+    const int64_t side = config_.image_size;
+    return feedforward_engine({.phase = "classify",
+                               .outputs = {"logits"},
+                               .inputs = {{"pixel_values", {config_.colours, side, side}}}});
+  }
 
   void forward(Net& n, const std::string&) const override {
     Value x = stem(n);
@@ -81,19 +87,6 @@ class ConvnextV2 : public Model {
     x = norm(n, "convnextv2.layernorm", x, config_.eps);
     n.output("logits", n("linear", "classifier",
                          {{"out_features", config_.classes}, {"x", x}, {"out", "f32"}}, {"bias"}));
-  }
-
-  void drive(Session& session) const override {
-    pass(session, {.phase = "classify", .outputs = {"logits"}});
-  }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    if (axis == "B") return limits.max_batch;
-    fail("phase " + phase, "there is no axis `" + axis + "`", did_you_mean(axis, {"B"}));
-  }
-  std::vector<RequestTensor> request_tensors() const override {
-    return {{"pixel_values", {config_.colours, config_.image_size, config_.image_size}}};
   }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // activation: applies the function of init.kind to every element.
+#define FK_ACTIVATION_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/activation.h"
 #include "op.hpp"
 
@@ -8,9 +9,11 @@ namespace {
 
 struct Activation : Base<activation> {
   using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
     need_floats(max.x, max.out);
+    if (init.kind == FK_ACTIVATION_KIND_XIELU && !weights.alpha_p.or_null)
+      throw unsupported{"xielu without alpha_p and alpha_n"};
     need.scratch = init.size * 8;
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
@@ -37,9 +40,17 @@ struct Activation : Base<activation> {
         return std::tanh(x);
       case FK_ACTIVATION_KIND_QUICK_GELU:
         return x / (1 + std::exp(-1.702 * x));
+      case FK_ACTIVATION_KIND_LOG_SIGMOID:
+        return log_sigmoid(x);
+      case FK_ACTIVATION_KIND_XIELU:
+        return xielu(x);
       default:
         return init.alpha * std::tanh(x / init.alpha);
     }
+  }
+  double xielu(double x) const {
+    if (x > 0) return x / 2 + value(*data<float>(weights.alpha_p)) * x * x;
+    return x / 2 + value(*data<float>(weights.alpha_n)) * (std::expm1(std::min(x, -1e-6)) - x);
   }
 };
 FK_OP(activation, Activation);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention: softmax attention of each query head over the pages of its request (PagedRequest
 // in math.hpp).
-#define FK_PAGED_ATTENTION_EDITION 2  // with the fields that the contract marks `since: 2`
+#define FK_PAGED_ATTENTION_EDITION \
+  3  // with the fields that the contract marks `since: 2` and `since: 3`
 #include "fk/ops/paged_attention.h"
 #include "op.hpp"
 
@@ -35,7 +36,7 @@ struct PagedAttention : Base<paged_attention> {
                                  data<int32_t>(args.block_tables) + offset(args.block_tables, b),
                                  init.page_size};
       for (int64_t t = first; t < last; ++t)
-        attend(args, request, t, seen(length - last + t, length), row);
+        attend(args, request, t, length - last + t, seen(length - last + t, length), row);
     }
   }
 
@@ -53,14 +54,17 @@ struct PagedAttention : Base<paged_attention> {
     return range;
   }
 
-  void attend(const op::forward& args, const PagedRequest& request, int64_t t, Range range,
-              const Rows& row) const {
+  void attend(const op::forward& args, const PagedRequest& request, int64_t t, int64_t position,
+              Range range, const Rows& row) const {
     const float* sinks = data<float>(weights.sinks);
+    const float* slopes = data<float>(weights.alibi_slopes);
     for (int64_t h = 0; h < init.num_heads; ++h) {
       const int64_t kv_head = h / (init.num_heads / init.num_kv_heads);
       load(args.q, offset(args.q, t, h), init.head_dim, row.q);
-      request.attend_range({init.scale, init.softcap, sinks ? sinks + h : nullptr}, row.q, kv_head,
-                           init.head_dim, range.first, range.end, row.scores, row.out);
+      request.attend_range({init.scale, init.softcap, sinks ? sinks + h : nullptr,
+                            slopes ? value(slopes[h]) : 0, position},
+                           row.q, kv_head, init.head_dim, range.first, range.end, row.scores,
+                           row.out);
       store(args.out, offset(args.out, t, h), init.head_dim, row.out);
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm_gated: gate and RMSNorm of each row (gated_rms_normalize() in recurrence.hpp), without
 // rounding between them.
+#define FK_RMS_NORM_GATED_EDITION 2
 #include "fk/ops/rms_norm_gated.h"
 #include "recurrence.hpp"
 
@@ -28,7 +29,8 @@ struct RmsNormGated : Base<rms_norm_gated> {
       load(args.x, offset(args.x, t), init.hidden_size, rows.x);
       load(args.z, offset(args.z, t), init.hidden_size, rows.z);
       gated_rms_normalize(rows.x, rows.z, init.hidden_size, init.group_size, init.eps,
-                          init.norm_before_gate != 0, weights.weight, rows.row);
+                          init.norm_before_gate != 0, weights.weight, rows.row,
+                          init.activation == FK_RMS_NORM_GATED_ACTIVATION_SIGMOID);
       store(args.out, offset(args.out, t), init.hidden_size, rows.x);
     }
   }

@@ -46,7 +46,13 @@ std::optional<Language> language_named(const std::string& name) {
   fail("--lang", "`" + excerpt(name) + "` is not a language here", did_you_mean(name, known));
 }
 
-std::string page(const Contract& c, const NewArguments& a, const std::string& file, bool complete) {
+// The value of a complete source, in words.
+const char* worth(const std::optional<Language>& language) {
+  return language && !language->tested ? "plain, and its values are untested" : "plain and correct";
+}
+
+std::string page(const Contract& c, const NewArguments& a, const std::string& file, bool complete,
+                 const std::string& worth) {
   std::string commands;
   const auto add = [&](const std::string& command, const std::string& about) {
     commands += fmt::format("{:<44} # {}\n", "fk-host " + command, about);
@@ -60,7 +66,7 @@ std::string page(const Contract& c, const NewArguments& a, const std::string& fi
   add("watch SCENARIO", "and again after every save");
   return fmt::format(
       "# {}\n\n{}: {}\n\n{}\n\n```\n{}```\n", a.name, c.op, c.summary,
-      complete ? fmt::format("`{}` is plain and correct; make it fast.", file)
+      complete ? fmt::format("`{}` is {}; make it fast.", file, worth)
                : fmt::format("`{}` compiles and refuses every case until `forward` is written and "
                              "`supports` says what it takes;\nthe baseline runs meanwhile.",
                              file),
@@ -70,9 +76,10 @@ std::string page(const Contract& c, const NewArguments& a, const std::string& fi
 // TASK.md, and for a source that refuses every case the reference's in its place (C++), or on the
 // page (other languages).
 void write_task(const Contract& contract, const NewArguments& a, const fs::path& file,
-                Scaffold& made) {
+                Scaffold& made, const std::string& worth) {
   const fs::path dir = file.parent_path();
   std::string shown = made.text, state = "It is right and slow.";
+  if (made.complete && worth != std::string("plain and correct")) state = "It is " + worth + ".";
   if (!made.complete) {
     const std::vector<ScaffoldFile> reference = reference_scaffold(a.op, a.name);
     const bool in_place = a.language == "cpp" && !reference.empty();
@@ -111,15 +118,16 @@ int make(const NewArguments& a) {
     made = own ? scaffold(contract, a.name, *own, dir) : scaffold(contract, a.name, a.language);
     write_file_atomic(file, made.text);
     if (a.task)
-      write_task(contract, a, file, made);
+      write_task(contract, a, file, made, worth(own));
     else
-      write_file_atomic(dir / "README.md", page(contract, a, file.filename(), made.complete));
+      write_file_atomic(dir / "README.md",
+                        page(contract, a, file.filename(), made.complete, worth(own)));
   } catch (...) {  // half a candidate would prevent the next attempt
     fs::remove_all(dir, code);
     throw;
   }
   std::printf("%s: %s\n", file.c_str(),
-              made.complete ? "plain and correct" : "refuses every case until forward is written");
+              made.complete ? worth(own) : "refuses every case until forward is written");
   if (a.task) std::printf("%s: the whole task\n", (dir / "TASK.md").c_str());
   std::printf("next: fk-host build %s && fk-host check %s\n", a.name.c_str(), a.name.c_str());
   return kExitOk;
@@ -131,7 +139,7 @@ std::function<int()> add_new(const Options& app) {
   const Option name =
       app.add_option("--name", a->name, "of the plugin and its folder (default: my_OP)");
   app.add_option("--lang", a->language,
-                 "c, cpp (the default), cu, or a folder of plugin_api/adapters: triton");
+                 "c, cpp (the default), cu, or a folder of plugin_api/adapters: rust, triton ...");
   app.add_flag("--task", a->task,
                "write TASK.md, one page with all that an agent needs, and a correct, slow source");
   return [a, name] {

@@ -24,7 +24,7 @@ std::string camel(const std::string& op) {
 
 // A template's text with the plugin's name, without the line about this project's licence.
 std::string renamed(std::string text, const std::string& plugin) {
-  for (const std::string line : {"FK_PLUGIN(\"", "PLUGIN = (\""}) {
+  for (const std::string line : {"FK_PLUGIN(\"", "PLUGIN = (\"", "fk::plugin!(\""}) {
     const auto at = text.find(line);
     if (at == std::string::npos) continue;
     const auto begin = at + line.size(), end = text.find('"', begin);
@@ -231,7 +231,7 @@ Scaffold scaffold(const Contract& contract, const std::string& plugin, const Lan
   std::string said;
   const int status = run_script(
       language, "new.py", {"--header", header.string(), "--name", plugin, "--out", made.string()},
-      {{dir, language.dir}, dir, {}}, &said);
+      {{dir, language.dir.parent_path()}, dir, {}}, &said);
   if (status != 0) fail("new", excerpt(trim(said), 300));
   const std::string text = read_file(made);
   for (const fs::path& file : {header, made}) fs::remove(file);

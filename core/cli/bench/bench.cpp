@@ -73,6 +73,7 @@ BenchRequest request_of(const BenchArguments& a) {
   request.answer.host_version = FK_VERSION;
   request.secret = a.secret;
   request.receipt = a.receipt;
+  request.trace = a.trace;
   request.profile = a.profile;
   request.json = &a.json;
   return request;
@@ -176,6 +177,7 @@ void need_ops(const BenchArguments& a) {
 int bench(BenchArguments a) {
   if (names_candidate(a.json.word())) a.what.push_back(a.json.take_word());
   a.json.open();
+  if (!a.trace.empty()) need_writable(a.trace);
   a = complete(std::move(a));
   if (a.all && !a.what.empty())
     fail("--all", "it means every candidate, and `" + excerpt(a.what[0]) + "` is named as well",
@@ -239,6 +241,10 @@ std::function<int()> add_bench(const Options& app) {
                "run candidates without a sandbox, with all rights of this user");
   app.add_option("--seconds", a->options.seconds, "approximate time per case and provider");
   a->json.declare(app);
+  a->json.declare_views(app);
+  app.add_option("--trace", a->trace,
+                 "write Chrome trace events to a file: the judge's steps, and the median call of "
+                 "each case");
   return [a] { return bench(std::move(*a)); };
 }
 

@@ -6,6 +6,8 @@
 #include <deque>
 #include <future>
 #include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/clock.hpp"
@@ -13,9 +15,11 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/verdict_progress.hpp"
 #include "core/report/table.hpp"
+#include "core/report/trace_events.hpp"
 #include "core/report/verdict_documents.hpp"
 #include "core/report/verdict_text.hpp"
 
@@ -95,13 +99,14 @@ struct Judged {
 void print_line(const Judged& one, size_t number, size_t all, double seconds) {
   const bool colour = colour_wanted(stdout);
   const std::string ratio = one.verdict ? ratio_text(one.verdict->aggregate.ratio) : "";
-  std::printf("%zu of %zu  %s: %s%s%s\n", number, all, excerpt(one.name, 80).c_str(),
-              styled(one.status(), one.good() ? Style::good : Style::bad, colour).c_str(),
-              ratio.empty() ? "" : (", " + ratio + " times the baseline").c_str(),
-              (", took " + human_duration(seconds)).c_str());
-  if (!one.good()) std::printf("  why %s\n", excerpt(one.why(), 300).c_str());
+  print_report(std::to_string(number) + " of " + std::to_string(all) + "  " +
+               excerpt(one.name, 80) + ": " +
+               styled(one.status(), one.good() ? Style::good : Style::bad, colour) +
+               (ratio.empty() ? "" : ", " + ratio + " times the baseline") + ", took " +
+               human_duration(seconds) + "\n");
+  if (!one.good()) print_report("  why " + excerpt(one.why(), 300) + "\n");
   if (!one.good() && one.verdict && !one.verdict->next.empty())
-    std::printf("  next %s\n", excerpt(one.verdict->next, 300).c_str());
+    print_report("  next " + excerpt(one.verdict->next, 300) + "\n");
   std::fflush(stdout);
 }
 
@@ -127,8 +132,9 @@ void print_table(const std::vector<Judged>& all) {
   }
   std::vector<std::string> texts;
   for (const auto& [status, count] : counts) texts.push_back(std::to_string(count) + " " + status);
-  std::printf("\n%s%zu candidates: %s. `fk-host receipts RECEIPT` prints the verdict on one.\n",
-              table.text(colour_wanted(stdout), 0).c_str(), all.size(), join(texts, ", ").c_str());
+  std::printf("\n%s", table.text(colour_wanted(stdout), 0).c_str());
+  print_report(std::to_string(all.size()) + " candidates: " + join(texts, ", ") +
+               ". `fk-host receipts RECEIPT` prints the verdict on one.\n");
 }
 
 FK_DOCUMENT(verdicts, VerdictsDocument);
@@ -163,6 +169,38 @@ void add_candidates_of(const fs::path& entry, std::vector<BenchCandidate>& out) 
   for (const auto& file : inside) add_candidates_of(file, out);
 }
 
+// The judge's steps, by this process's clock, for --trace.
+class StepTimes {
+ public:
+  explicit StepTimes(std::string file) : file_(std::move(file)) {}
+
+  // Any thread may call it.
+  void step(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    steps_.emplace_back(now_seconds(), what);
+  }
+  // Without a file it writes nothing.
+  void write(const Json& document) {
+    if (file_.empty()) return;
+    TraceEvents events;
+    const std::lock_guard lock(mutex_);
+    const int64_t process = steps_.empty() ? 0 : events.process("the judge");
+    if (process) events.thread(process, 1, "steps");
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const double end = i + 1 < steps_.size() ? steps_[i + 1].first : now_seconds();
+      events.slice(process, 1, steps_[i].second, steps_[i].first - steps_[0].first,
+                   end - steps_[0].first, {});
+    }
+    add_bench_times(document, events);
+    write_trace(events, file_);
+  }
+
+ private:
+  std::string file_;
+  std::mutex mutex_;
+  std::vector<std::pair<double, std::string>> steps_;  // their begins
+};
+
 }  // namespace
 
 std::vector<BenchCandidate> all_candidates() {
@@ -181,6 +219,7 @@ std::vector<BenchCandidate> all_candidates() {
 int bench_one(const BenchCandidate& candidate, BenchRequest request) {
   std::string words;
   Verdict verdict;
+  StepTimes times(request.trace);
   std::vector<std::string> notes;
   request.question.candidate = candidate.plugin;
   if (!candidate.folder.empty())
@@ -190,13 +229,16 @@ int bench_one(const BenchCandidate& candidate, BenchRequest request) {
   } else {
     std::fputs(words.c_str(), stderr);
     std::optional<VerdictProgress> progress(std::in_place);
-    Answer found = answer_of(request, the_judge(request.seeds(), progress->listener()));
+    JudgeProgress listener = progress->listener();
+    listener.step = [&](const std::string& what) { times.step(what), progress->step(what); };
+    Answer found = answer_of(request, the_judge(request.seeds(), listener));
     verdict = std::move(found.verdict);
     notes = std::move(found.notes);
   }
   if (!request.json->with_report() && !verdict.stale.empty()) notes.push_back(verdict.stale);
   print_notes(notes);
   if (request.json->given()) request.json->write(to_json(verdict));
+  times.write(to_json(verdict));
   if (request.json->with_report())
     std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
   return verdict.exit_code();
@@ -206,9 +248,10 @@ int bench_many(const std::vector<BenchCandidate>& candidates, const BenchRequest
                int jobs) {
   Builders builders(candidates, jobs, request.question.device != "cpu");
   std::optional<VerdictProgress> progress;
+  StepTimes times(request.trace);
+  const auto step = [&](const std::string& what) { times.step(what), progress->step(what); };
   const AskJudge judge =
-      the_judge(request.seeds(), {[&](const std::string& what) { progress->step(what); },
-                                  [&](const std::string& what) { progress->ended(what); }});
+      the_judge(request.seeds(), {step, [&](const std::string& what) { progress->ended(what); }});
   std::vector<Judged> all;
   std::vector<std::string> notes;
   int code = kExitOk;
@@ -242,7 +285,9 @@ int bench_many(const std::vector<BenchCandidate>& candidates, const BenchRequest
     all.push_back(std::move(one));
   }
   print_notes(notes);
-  if (request.json->given()) request.json->write(document(document_of(all)));
+  const Json out = document(document_of(all));
+  if (request.json->given()) request.json->write(out);
+  times.write(out);
   if (request.json->with_report()) print_table(all);
   return code;
 }

@@ -17,6 +17,7 @@
 #include "core/judge/plan/case_plan.hpp"
 #include "core/report/check_documents.hpp"
 #include "core/report/table.hpp"
+#include "core/report/trace_events.hpp"
 #include "core/worker/rank_group.hpp"
 #include "core/worker/task.hpp"
 
@@ -261,9 +262,14 @@ int bench_ops(const BenchArguments& a, const std::vector<std::string>& named,
         all.push_back(row);
       }
   }
-  if (a.json.given())
-    a.json.write(document(
-        BenchDocument{device, a.options.size, origin, a.options.seconds, protections, all}));
+  if (a.json.given() || !a.trace.empty()) {
+    const Json out = document(
+        BenchDocument{device, a.options.size, origin, a.options.seconds, protections, all});
+    if (a.json.given()) a.json.write(out);
+    TraceEvents events;
+    add_bench_times(out, events);
+    if (!a.trace.empty()) write_trace(events, a.trace);
+  }
   if (a.json.with_report())
     std::printf("%s", fitted((origin.empty() ? "" : origin + "\n") + table.text(colour, 0) +
                                  trust_line(all) + sandbox_line(protections),

@@ -174,8 +174,8 @@ std::string untimed_because(const CompareDocument& d) {
 
 void print(const CompareDocument& d) {
   const bool colour = colour_wanted(stdout);
-  std::printf("%s against %s on %s\n\n", excerpt(d.first, 200).c_str(),
-              excerpt(d.second, 200).c_str(), excerpt(d.device, 200).c_str());
+  print_report(excerpt(d.first, 200) + " against " + excerpt(d.second, 200) + " on " +
+               excerpt(d.device, 200) + "\n\n");
   Table table({{"op"},
                {"case"},
                {excerpt(d.first, 40)},
@@ -197,11 +197,10 @@ void print(const CompareDocument& d) {
   std::printf("%s\n", table.text(colour).c_str());
   const std::string why = untimed_because(d);
   if (!why.empty())
-    std::printf("not compared: %s\n", excerpt(why, 600).c_str());
+    print_report("not compared: " + excerpt(why, 600) + "\n");
   else
-    std::printf("%s: %s is %s times as fast as %s\n", speed_name(d.ratio.speed),
-                excerpt(d.first, 200).c_str(), ratio_text(d.ratio).c_str(),
-                excerpt(d.second, 200).c_str());
+    print_report(std::string(speed_name(d.ratio.speed)) + ": " + excerpt(d.first, 200) + " is " +
+                 ratio_text(d.ratio) + " times as fast as " + excerpt(d.second, 200) + "\n");
 }
 
 Verdict verdict_against(const FoundPlugin& plugin, const FoundPlugin& rival,
@@ -267,6 +266,7 @@ std::function<int()> add_compare(const Options& app) {
   app.add_flag("!--no-sandbox", a->policy.sandbox,
                "run candidates without a sandbox, with all rights of this user");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return compare(*a); };
 }
 

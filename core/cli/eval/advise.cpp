@@ -97,19 +97,19 @@ void print_advice(const Advice& a) {
   const auto title = [&](const char* text) {
     return "\n" + styled(text, Style::strong, colour) + "\n";
   };
-  std::printf("%s: profile %s, %s, on %s; %s in ops, every workload once\n",
-              styled(excerpt(a.scenario), Style::strong, colour).c_str(), a.profile.c_str(),
-              a.dtype.c_str(), excerpt(a.device, 100).c_str(), human_duration(a.seconds).c_str());
+  print_report(styled(excerpt(a.scenario), Style::strong, colour) + ": profile " + a.profile +
+               ", " + a.dtype + ", on " + excerpt(a.device, 100) + "; " +
+               human_duration(a.seconds) + " in ops, every workload once\n");
   std::printf("%s%s%s%s", title("By op, the largest gain first").c_str(),
               advice_table(a.ops, false).text(colour).c_str(),
               title("By place in the layers").c_str(),
               advice_table(a.places, true).text(colour).c_str());
-  std::printf(
+  print_report(
       "  gain: speedup of all ops together, by Amdahl's law. At limit: the op reaches the limit, "
       "which is\n  the device's roofline, or a copy of as many bytes. At most: the op takes no "
       "time.\n  Times are of single calls with cold caches. The host's own time is no part of "
       "them.\n");
-  for (const auto& note : a.notes) std::printf("  not measured: %s\n", excerpt(note, 300).c_str());
+  for (const auto& note : a.notes) print_report("  not measured: " + excerpt(note, 300) + "\n");
 }
 
 int advise(AdviseArguments& a) {
@@ -161,6 +161,7 @@ std::function<int()> add_advise(const Options& app) {
       .range(1, 1024);
   app.add_option("--seconds", a->seconds, "approximate time per case and provider").non_negative();
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return advise(*a); };
 }
 

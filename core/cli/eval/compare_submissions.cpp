@@ -79,6 +79,7 @@ std::function<int()> add_compare_submissions(const Options& app) {
   app.add_option("--folder", a->folders,
                  "of results, as of `eval` (may be repeated); default: all in the data folder");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return compare_submissions(*a); };
 }
 

@@ -22,7 +22,7 @@ namespace fk {
 namespace {
 
 struct EvalArguments {
-  std::string suite = "default", folder, csv, markdown;
+  std::string suite = "default", folder;
   JsonOutput json;
   std::vector<std::string> candidates, devices;
   bool plan = false;
@@ -111,24 +111,6 @@ Table plan_table(const Plan& plan, ResultFolder& folder) {
   return table;
 }
 
-void write_tables(const EvalArguments& a, const std::vector<Evaluation>& evaluations) {
-  if (!a.csv.empty()) {
-    for (const auto& e : evaluations)
-      for (const auto& [name, title, table] : evaluation_tables(e))
-        write_file_atomic(std::filesystem::path(a.csv) / (e.submission + "." + name + ".csv"),
-                          table.csv());
-  }
-  if (a.markdown.empty()) return;
-  std::string text;
-  for (const auto& e : evaluations) {
-    text += "# " + e.submission + ", suite " + e.suite + "\n\nMacroEval " + score_line(e) + "\n";
-    for (const auto& [name, title, table] : evaluation_tables(e))
-      text += "\n## " + title + "\n\n" + table.markdown();
-    text += "\n";
-  }
-  write_file_atomic(a.markdown, text);
-}
-
 int eval(EvalArguments& a) {
   a.json.open();
   if (a.candidates.empty())
@@ -163,7 +145,6 @@ int eval(EvalArguments& a) {
   for (const auto* notes : {&folder.notes(), &store.notes()})
     for (const auto& note : *notes)
       std::fprintf(stderr, "fk-host: %s\n", excerpt(note, 1000).c_str());
-  write_tables(a, evaluations);
   bool complete = true;
   EvalDocument out;
   for (const auto& e : evaluations) {
@@ -192,9 +173,8 @@ std::function<int()> add_eval(const Options& app) {
   app.add_option("--time-limit", a->time_limit_s,
                  "start no job that would end after this many seconds")
       .positive();
-  app.add_option("--csv", a->csv, "write every table into this folder");
-  app.add_option("--markdown", a->markdown, "write all tables to a file");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return eval(*a); };
 }
 

@@ -183,6 +183,7 @@ std::function<int()> add_leaderboard(const Options& app) {
                  "of results, as of `eval` (may be repeated); default: all in the data folder");
   app.add_flag("--all", a->all, "also older evaluations of a submission");
   a->json.declare(app);
+  a->json.declare_views(app);
   return [a] { return leaderboard(*a); };
 }
 

@@ -172,13 +172,13 @@ std::string scenario_name(const ImportArguments& a, const std::string& arch) {
   return name.empty() ? arch : name;
 }
 
-void write_scenario(const std::string& name, const ModelInfo& info, const Model& model,
+void write_scenario(const std::string& name, const ModelInfo& info, const RequestForm& form,
                     const Config& config, const fs::path& weights) {
   const fs::path folder = paths::scenarios_dir();
   const fs::path file = folder / (name + ".yaml"), sizes = folder / (name + ".json");
   for (const auto& path : {file, sizes})
     if (fs::exists(path)) fail(path.string(), "it is there already", "choose another --name");
-  const int64_t most = std::min<int64_t>(model.max_positions(), 32768);
+  const int64_t most = std::min<int64_t>(form.positions, 32768);
   std::string text = "# SPDX-License-Identifier: Apache-2.0\n";
   text += "scenario: " + name + "\nsummary: imported, " + info.summary + "\nmodel: " + info.arch +
           "\nconfig: " + name + ".json\nseed: 1\n";
@@ -221,12 +221,12 @@ int import_model(const ImportArguments& a) {
   }
   Limits limits;
   limits.dtype = limits.cache_dtype = DType::bf16;
-  if (model->max_positions() > 0)
-    limits.max_context = std::min<int64_t>(limits.max_context, model->max_positions());
+  const RequestForm form = model->engine()->form();
+  limits.max_context = form.context(limits);
   print_needs(*model, catalog, limits);
   if (!a.write) return kExitOk;
-  if (model->generates() && model->vocab_size() > 0 && model->request_tensors().empty())
-    write_scenario(scenario_name(a, arch), info, *model, config, weights);
+  if (form.continues && form.tensors.empty())
+    write_scenario(scenario_name(a, arch), info, form, config, weights);
   else
     std::printf("no scenario is written: begin with a copy of that of `%s`\n", arch.c_str());
   return kExitOk;

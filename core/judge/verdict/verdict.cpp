@@ -207,6 +207,21 @@ double error_of_case(const CaseVerdict& c) {
   return std::isnan(c.errors->worst) ? HUGE_VAL : c.errors->worst;
 }
 
+// An unjudged case of an op without any judged case; null: there is no such op. The results of
+// other ops must not hide it.
+const CaseVerdict* unjudged_op(const std::vector<CaseVerdict>& cases) {
+  const auto counts = [](const CaseVerdict& c) { return !c.beside && !c.left_out; };
+  for (const auto& c : cases) {
+    if (!counts(c) || c.status != Status::unjudged) continue;
+    if (std::ranges::none_of(cases, [&](const CaseVerdict& other) {
+          return counts(other) && other.op == c.op &&
+                 (is_right(other.status) || other.status == Status::untestable);
+        }))
+      return &c;
+  }
+  return nullptr;
+}
+
 // The status of the whole, and the case with that status; null: it follows from the aggregate. The
 // wrong case with the largest error speaks, because it shows most.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
@@ -220,7 +235,12 @@ Status overall(const Verdict& v, const CaseVerdict*& speaker) {
         return rank(a) != rank(b) ? rank(a) < rank(b) : error_of_case(a) > error_of_case(b);
       });
   speaker = &*first;
-  if (first->status <= Status::environment || !is_speed(first->status)) return first->status;
+  if (first->status <= Status::environment) return first->status;
+  if (const CaseVerdict* unjudged = unjudged_op(v.cases)) {
+    speaker = unjudged;
+    return Status::unjudged;
+  }
+  if (!is_speed(first->status)) return first->status;
   if (v.aggregate.ratio.value <= 0) return first->status;
   if (v.aggregate.cases > 1) speaker = nullptr;
   return status_of(v.aggregate.ratio.speed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: topk_softmax with a partial sort of pairs
 #include "../attack.hpp"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 
 #include <utility>

@@ -7,6 +7,7 @@
 //
 // naive: topk_softmax accepted
 #include "../attack.hpp"
+#define FK_TOPK_SOFTMAX_EDITION 1
 #include "fk/ops/topk_softmax.h"
 
 namespace {

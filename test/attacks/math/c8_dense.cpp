@@ -12,6 +12,7 @@
 //
 // size: ci
 #include "../attack.hpp"
+#define FK_RMS_NORM_GATED_EDITION 1
 #include "fk/ops/rms_norm_gated.h"
 
 namespace {

@@ -2,6 +2,7 @@
 // Recorded cases are read back as they were, and nothing that a folder can hold gets further than
 // an Error.
 #include "core/cases/captured.hpp"
+#include "core/base/fields.hpp"
 
 #include <unistd.h>
 
@@ -31,26 +32,21 @@ struct CapturedFolder {
   CapturedFolder() {
     fs::create_directories(path);
     fk::write_safetensors(path / "tensors-0.safetensors", {{name_of(ids), ids}});
-    Json align = {{"op", "moe_align"},
-                  {"revision", 1},
-                  {"name", "decode.0"},
-                  {"init", {{"num_experts", "4"}}},
-                  {"scalars", Json::object()},
-                  {"axes", {{"T", 3}, {"K", 2}}},
-                  {"with", Json::array()},
-                  {"dtypes", {{"topk_ids", "i32"}}},
-                  {"strided", Json::array()},
-                  {"shapes",
-                   {{"topk_ids", {{3, 2}}},
-                    {"row_ids", Json::array({Json::array({6})})},
-                    {"expert_offsets", Json::array({Json::array({5})})}}},
-                  {"tensors", {{"topk_ids", {name_of(ids)}}}}};
-    index = {{"schema", fk::kCaptureSchema},
-             {"scenario", "mixtral"},
-             {"profile", "tiny"},
-             {"weights", {{"random", true}}},
-             {"files", {"tensors-0.safetensors"}},
-             {"cases", Json::array({align})}};
+    fk::RecordedCase align;
+    align.op = "moe_align";
+    align.revision = 1;
+    align.name = "decode.0";
+    align.init = {{"num_experts", "4"}};
+    align.axes = {{"T", 3}, {"K", 2}};
+    align.dtypes = {{"topk_ids", "i32"}};
+    align.shapes = {{"topk_ids", {{3, 2}}}, {"row_ids", {{6}}}, {"expert_offsets", {{5}}}};
+    align.tensors = {{"topk_ids", {name_of(ids)}}};
+    fk::CaptureIndex all;
+    all.scenario = "mixtral";
+    all.profile = "tiny";
+    all.files = {"tensors-0.safetensors"};
+    all.cases = {align};
+    index = fk::to_document(fk::CaptureIndex::kSchema, all);
     write(index);
   }
   ~CapturedFolder() { fs::remove_all(path); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, the target checks other guesses than the most probable ones, or a node without the
 // path that leads to it.
-#include "core/engines/draft_tree.hpp"
+#include "core/engines/speculate/draft_tree.hpp"
 
 #include <cmath>
 

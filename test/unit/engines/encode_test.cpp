@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, texts of one batch get each other's vectors, or positions do not count as the
 // model wants.
-#include "core/engines/encode.hpp"
+#include "core/engines/encode/encode.hpp"
 
 #include <cstring>
 #include <deque>

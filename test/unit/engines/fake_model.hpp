@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/engines/generate.hpp"
+#include "core/engines/generate/generate.hpp"
 
 namespace mutant {
 

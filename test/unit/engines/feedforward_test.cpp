@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, requests of one batch get each other's answers, or a request without its tensors
 // is not refused.
-#include "core/engines/feedforward.hpp"
+#include "core/engines/feedforward/feedforward.hpp"
 
 #include <cstring>
 #include <deque>
@@ -85,7 +85,7 @@ TEST_CASE("pass_answers_every_request_with_its_own_row") {
   PassProgram program(3);
   PassExchange exchange;
   for (uint64_t id = 1; id <= 7; ++id) exchange.requests.push_back(image(id, {2, 3}));
-  fk::pass(program, exchange, {{"image", {2, 3}}}, {"classify", {"answer"}});
+  fk::pass(program, exchange, {"classify", {"answer"}, {{"image", {2, 3}}}});
   CHECK(program.batches == std::vector<int64_t>{3, 3, 1});
   for (uint64_t id = 1; id <= 7; ++id) {
     const auto v = static_cast<float>(id);
@@ -100,7 +100,7 @@ TEST_CASE("pass_refuses_requests_that_do_not_fit") {
   exchange.requests[1].id = 2;
   exchange.requests[2].tensors[0].name = "picture";
   exchange.requests[3].tokens = {1};
-  fk::pass(program, exchange, {{"image", {2, 3}}}, {"classify", {"answer"}});
+  fk::pass(program, exchange, {"classify", {"answer"}, {{"image", {2, 3}}}});
   CHECK(exchange.got.empty());
   CHECK_THAT(exchange.failures.at(1), ContainsSubstring("has the shape"));
   CHECK_THAT(exchange.failures.at(2), ContainsSubstring("no tensor `image`"));

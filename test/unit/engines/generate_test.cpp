@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, what a request gets depends on which others ran beside it, or on how its prompt
 // was cut, or on whether it had to leave the cache and come back.
-#include "core/engines/generate.hpp"
+#include "core/engines/generate/generate.hpp"
 
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, what a denoised request gets depends on which others ran beside it, masks are
 // filled in another order than the sure ones first, or an order that was given is not kept.
-#include "core/engines/masked_diffusion.hpp"
+#include "core/engines/masked_diffusion/masked_diffusion.hpp"
 
 #include <cstring>
 #include <deque>
@@ -199,7 +199,8 @@ DiffuseExchange serve(DiffuseProgram& program, const std::vector<fk::Request>& r
   DiffuseExchange exchange;
   exchange.late = late;
   exchange.requests.assign(requests.begin(), requests.end());
-  fk::diffuse(program, exchange, {{kMask, kBlock, kSteps}, 34, kVocab});
+  fk::diffuse(program, exchange,
+              {{.mask_token = kMask, .block_length = kBlock, .block_steps = kSteps}, 34, kVocab});
   return exchange;
 }
 

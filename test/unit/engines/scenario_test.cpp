@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/engines/text_load.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 
@@ -61,7 +62,8 @@ struct ScenarioSetting : ScenarioFolder {
 
 std::vector<std::pair<int64_t, int64_t>> lengths(const fk::Workload& w) {
   std::vector<std::pair<int64_t, int64_t>> out;
-  for (const auto& l : w.lengths) out.emplace_back(l.prompt, l.output);
+  for (const auto& l : dynamic_cast<const fk::TextLoad&>(*w.load).lengths())
+    out.emplace_back(l.prompt, l.output);
   return out;
 }
 
@@ -78,7 +80,7 @@ TEST_CASE("scenario_of_the_project_loads_in_both_profiles") {
         INFO(file << " " << profile);
         const fk::Scenario s = fk::load_scenario(file, profile);
         CHECK(!s.workloads.empty());
-        for (const auto& w : s.workloads) CHECK(!w.lengths.empty());
+        for (const auto& w : s.workloads) CHECK(w.load->requests() > 0);
       }
     }
   }
@@ -102,7 +104,7 @@ TEST_CASE("scenario_full_keeps_sizes_and_leaves_out_what_does_not_fit") {
       fk::load_scenario(dir.write("mine.yaml", scenario("limits: {max_context: 100}\n")), "full");
   CHECK(s.config.integer("hidden_size") == 4096);
   CHECK(lengths(s.workloads[0]) == Pairs{{10, 9}, {30, 2}, {10, 9}, {30, 2}});
-  CHECK(s.workloads[0].left_out == 1);
+  CHECK(s.workloads[0].load->left_out() == 1);
   CHECK_FALSE(s.limits.parallel.overlap);
 }
 
@@ -165,14 +167,15 @@ TEST_CASE("scenario_lists_name_files_beside_them") {
 
 TEST_CASE("workload_requests_depend_on_seed_name_round_and_id_alone") {
   const ScenarioSetting dir;
-  const auto w = fk::load_workload(dir.path / "workloads" / "w.yaml", "few", false, 1000);
-  const auto a = fk::make_requests(w, 50, {}, 1, 0), b = fk::make_requests(w, 50, {}, 1, 0);
+  const auto w = fk::load_workload(dir.path / "workloads" / "w.yaml", "few", "", false, 1000);
+  const fk::RequestForm form{.vocabulary = 50};
+  const auto a = fk::make_requests(w, form, 1, 0), b = fk::make_requests(w, form, 1, 0);
   REQUIRE(a.size() == 5);
   CHECK(a[2].tokens == b[2].tokens);
   CHECK(a[2].id == 3);
   CHECK(a[0].tokens != a[3].tokens);
-  CHECK(fk::make_requests(w, 50, {}, 2, 0)[2].tokens != a[2].tokens);
-  CHECK(fk::make_requests(w, 50, {}, 1, 1)[2].tokens != a[2].tokens);
+  CHECK(fk::make_requests(w, form, 2, 0)[2].tokens != a[2].tokens);
+  CHECK(fk::make_requests(w, form, 1, 1)[2].tokens != a[2].tokens);
   for (const auto& r : a)
     for (const int64_t token : r.tokens) CHECK((token >= 0 && token < 50));
 }

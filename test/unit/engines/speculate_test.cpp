@@ -2,7 +2,7 @@
 // If this fails, speculation changes what a request gets, or reads keys and values that are not
 // those of its path: the mutant programs answer with a hash of everything that they find in their
 // caches through tables, masks and moves.
-#include "core/engines/speculate.hpp"
+#include "core/engines/speculate/speculate.hpp"
 
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
@@ -193,7 +193,7 @@ struct SpeculateSetting {
 fk::SpeculateStats serve(const SpeculateSetting& s, const std::vector<fk::Request>& requests,
                          mutant::Exchange& exchange) {
   fk::SpeculateSetup setup;
-  setup.options = {{}, s.depth, kK, s.tokens};
+  setup.options = {.eos = {}, .depth = s.depth, .top_k = kK, .tokens = s.tokens};
   setup.generate = {s.max_batch, s.max_context, kPage, s.pages, mutant::kVocab, {}};
   const int64_t slots = setup.options.slots(), batch = s.max_batch;
   const int64_t expanded = std::max<int64_t>(1, setup.options.expansions());

@@ -114,6 +114,28 @@ TEST_CASE("one bad case decides, a refused or untestable one does not") {
   CHECK(status_with({with(Status::unjudged), with(Status::refused)}) == Status::unjudged);
 }
 
+TEST_CASE("an op that nobody judged is not hidden by a right one") {
+  const auto of_op = [](CaseVerdict c, const char* op) {
+    c.op = op;
+    return c;
+  };
+  const CaseVerdict right = of_op(timed("a", 1.5, 0.01), "add");
+  const CaseVerdict unjudged = of_op(with(Status::unjudged), "gelu");
+  CHECK(status_with({right, unjudged}) == Status::unjudged);
+  CHECK(status_with({right, unjudged, of_op(with(Status::refused), "gelu")}) == Status::unjudged);
+  CHECK(status_with({right, unjudged, of_op(with(Status::correct), "gelu")}) == Status::faster);
+  CHECK(status_with({right, of_op(with(Status::unjudged), "add")}) == Status::faster);
+  CHECK(status_with({of_op(with(Status::wrong), "add"), unjudged}) == Status::wrong);
+  CaseVerdict left_out = unjudged;
+  left_out.left_out = true;
+  CHECK(status_with({right, left_out}) == Status::faster);
+  Verdict v;
+  v.cases = {right, unjudged};
+  conclude(v);
+  CHECK(v.why.find("gelu") == 0);
+  CHECK(contradiction(v).empty());
+}
+
 TEST_CASE("speed of the whole is that of the geometric mean, with a narrower interval") {
   Verdict v;
   v.cases = {timed("a", 2.0, 0.04), timed("b", 0.5, 0.04), timed("c", 1.0, 0.04),

@@ -66,7 +66,7 @@ std::string described(const Json& json) {
   const auto model = fk::make_model(fk::arch_of(config), config);
   const auto weights = std::make_shared<fk::WeightTable>();
   std::string text;
-  for (const auto& phase : model->phases()) {
+  for (const auto& phase : model->engine()->phases()) {
     fk::Net b(catalog(), phase, weights, {});
     model->forward(b, phase);
     for (const fk::Call& call : b.take_back()) {
@@ -193,7 +193,8 @@ TEST_CASE("configs_refuse_values_that_models_do_not_have") {
   CHECK_THAT(said("gpt_oss", "swiglu_limit", 6), ContainsSubstring("only 7 is supported"));
   CHECK_THAT(said("gpt_oss", "layer_types", Json{"sliding_attention", "slow"}),
              ContainsSubstring("`slow` is not a kind of layer"));
-  CHECK_THAT(said("deepseek_v3", "scoring_func", "softmax"), ContainsSubstring("`sigmoid`"));
+  CHECK_THAT(said("deepseek_v3", "scoring_func", "softmax"),
+             ContainsSubstring("only \"sigmoid\" is supported"));
   CHECK_THAT(said("deepseek_v3", "qk_head_dim", 32), ContainsSubstring("only 48 is supported"));
   CHECK_THAT(said("mamba2", "norm_before_gate", true), ContainsSubstring("only false"));
   CHECK_THAT(said("whisper", "num_hidden_layers", 7), ContainsSubstring("only 2 is supported"));

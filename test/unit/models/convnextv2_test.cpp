@@ -39,7 +39,7 @@ TEST_CASE("convnextv2_has_as_many_classes_as_labels") {
 }
 
 TEST_CASE("convnextv2_asks_for_images_of_its_size") {
-  const auto wanted = make(R"("image_size": 33, "num_channels": 1)")->request_tensors();
+  const auto wanted = make(R"("image_size": 33, "num_channels": 1)")->engine()->form().tensors;
   REQUIRE(wanted.size() == 1);
   CHECK(wanted[0].name == "pixel_values");
   CHECK(wanted[0].shape == std::vector<int64_t>{1, 33, 33});

@@ -57,6 +57,42 @@ TEST_CASE("windows_and_rotation_are_given_by_layer", "[models]") {
   CHECK(none.rope_of == std::vector<int64_t>{0, -1, 0, -1, 0, 0});
 }
 
+TEST_CASE("windows_follow_a_list_of_patterns", "[models]") {
+  const auto windows = [](const std::string& patterns) {
+    return read_form("{" + kPlainForm + R"(, "window": {"size": "w", "patterns": "kinds"}})",
+                     R"("w": 8, "kinds": )" + patterns)
+        .base.windows;
+  };
+  CHECK(windows(R"([[["global", "local"], 2], [["local"], 2]])") ==
+        std::vector<int64_t>{0, 8, 0, 8, 8, 8});
+  const auto why = [&](const std::string& patterns) {
+    return message_of<fk::Error>([&] { windows(patterns); });
+  };
+  CHECK_THAT(why(R"([[["global", "near"], 3]])"), ContainsSubstring("\"near\" is not a kind"));
+  CHECK_THAT(why(R"([[["global"], 5]])"), ContainsSubstring("5 layers, not of 6"));
+  CHECK_THAT(why(R"([["global", 6]])"), ContainsSubstring("(kinds of layers, times)"));
+}
+
+TEST_CASE("a_description_reads_keys_of_objects", "[models]") {
+  const std::string form = "{" + kPlainForm + R"(,
+    "scale": {"attention": "config.inner.scale"}, "only": {"inner.kind": "plain"}})";
+  CHECK(read_form(form, R"("inner": {"scale": 0.25, "kind": "plain"})").attention_scale == 0.25);
+  CHECK(read_form(form).attention_scale == 0.25);  // without the key: 1/sqrt(16)
+  CHECK_THAT(message_of<fk::Error>([&] { read_form(form, R"("inner": {"kind": "other"})"); }),
+             ContainsSubstring("only \"plain\" is supported"));
+}
+
+TEST_CASE("layers_with_latents_are_plain_where_all_norms_have_one_eps", "[models]") {
+  const auto is_plain = [](const std::string& more) {
+    return read_form(
+               "{" + kPlainForm + R"(, "sizes": {"head_dim": 4}, "latent": true)" + more + "}",
+               R"("kv_lora_rank": 8, "qk_nope_head_dim": 4, "v_head_dim": 4)")
+        .is_plain();
+  };
+  CHECK(is_plain(""));
+  CHECK_FALSE(is_plain(R"(, "eps": 1e-5)"));
+}
+
 TEST_CASE("a_mistake_in_a_description_is_named", "[models]") {
   const auto why = [](const std::string& text, const std::string& more = "") {
     return message_of<fk::Error>([&] { read_form("{" + kPlainForm + ", " + text + "}", more); });

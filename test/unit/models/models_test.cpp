@@ -74,7 +74,7 @@ TEST_CASE("models_use_exactly_the_tensors_of_their_checkpoints") {
     const fk::Config config = fk::Config::load(folder / "config.json");
     const auto model = fk::make_model(fk::arch_of(config), config);
     const auto weights = std::make_shared<fk::WeightTable>();
-    for (const auto& phase : model->phases()) record(*model, phase, {}, weights);
+    for (const auto& phase : model->engine()->phases()) record(*model, phase, {}, weights);
     const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder);
     std::set<std::string> used;
     for (const auto& spec : weights->all())
@@ -95,9 +95,9 @@ TEST_CASE("models_record_real_configurations_in_bfloat16") {
     const fk::Config config = fk::Config::load(entry.path());
     const auto model = fk::make_model(fk::arch_of(config), config);
     const auto weights = std::make_shared<fk::WeightTable>();
-    for (const auto& phase : model->phases()) {
+    for (const auto& phase : model->engine()->phases()) {
       const fk::Graph g = record(*model, phase, limits, weights);
-      for (const auto& axis : g.axes) CHECK(model->axis_limit(phase, axis, limits) > 0);
+      for (const auto& axis : g.axes) CHECK(model->engine()->axis_limit(phase, axis, limits) > 0);
     }
     CHECK(weights->bytes() > 0);
     ++count;
@@ -132,7 +132,8 @@ TEST_CASE("models_refuse_what_they_do_not_implement") {
   CHECK_THAT(why(R"(, "hidden_act": "gellu")"), ContainsSubstring("did you mean `gelu`"));
   CHECK_THAT(why(R"(, "head_dim": 0)"), ContainsSubstring("between 1 and"));
   CHECK_THAT(why(R"(, "head_dim": 99999999999)"), ContainsSubstring("between 1 and"));
-  CHECK_THAT(why(R"(, "num_key_value_heads": 3)"), ContainsSubstring("3 key/value heads do not divide 4 heads"));
+  CHECK_THAT(why(R"(, "num_key_value_heads": 3)"),
+             ContainsSubstring("3 key/value heads do not divide 4 heads"));
   CHECK_THAT(why(R"(, "rope_scaling": {"rope_type": "lama3"})"),
              ContainsSubstring("did you mean `llama3`"));
 }

@@ -84,6 +84,43 @@ TEST_CASE("rope_linear_scaling_divides_positions") {
   CHECK(fk::parts::rope_frequencies(rope)[0] == Approx(0.25));
 }
 
+TEST_CASE("rope_reversed_turns_the_other_way_round") {
+  auto rope = read(R"({"rope_theta": 10000})", 4);
+  const auto forward = fk::parts::rope_table(rope, 3);
+  rope.reversed = true;
+  const auto backward = fk::parts::rope_table(rope, 3);
+  for (size_t i = 0; i < forward.size(); ++i)
+    CHECK(backward[i] == (i % 4 < 2 ? 1 : -1) * forward[i]);  // two cosines, then two sines
+  CHECK(forward[6] != 0);
+}
+
+TEST_CASE("alibi_slopes_are_those_of_the_next_power_of_two") {
+  using Slopes = std::vector<double>;
+  CHECK(fk::parts::alibi_slopes(4) == Slopes{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256});
+  CHECK(fk::parts::alibi_slopes(6) ==
+        Slopes{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256, 1.0 / 2, 1.0 / 8});
+  CHECK(fk::parts::alibi_slopes(1) == Slopes{1.0 / 256});
+}
+
+TEST_CASE("sinusoidal_positions_have_zeros_for_a_pad") {
+  const auto table = fk::parts::sinusoidal_table(2, 4, /*first=*/2, /*zero=*/3);
+  CHECK(table[0] == Approx(std::sin(2.0)));
+  CHECK(table[1] == Approx(std::sin(2.0 / 10000)));
+  CHECK(table[2] == Approx(std::cos(2.0)));
+  CHECK(std::vector<double>(table.begin() + 4, table.end()) == std::vector<double>(4, 0.0));
+}
+
+TEST_CASE("queries_grow_from_the_original_positions_on") {
+  fk::parts::Rope rope;
+  rope.original_max_position = 4;
+  rope.query_beta = 0.5;
+  const auto table = fk::parts::query_scale_table(rope, 9, 2);
+  CHECK(table[2 * 3] == 1);
+  CHECK(table[2 * 4] == Approx(1 + 0.5 * std::log(2.0)));
+  CHECK(table[2 * 8] == Approx(1 + 0.5 * std::log(3.0)));
+  CHECK(table[2 * 8 + 1] == 0);  // no angle
+}
+
 TEST_CASE("rope_refuses_what_it_does_not_know") {
   CHECK_THAT(message_of<fk::Error>([] { read(R"({"rope_scaling": {"rope_type": "linea"}})"); }),
              ContainsSubstring("did you mean `linear`"));

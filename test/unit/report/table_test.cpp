@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables: columns line up whatever the characters, and hostile text cannot move the cursor.
 #include "core/report/table.hpp"
+#include "core/report/export.hpp"
 
 #include <cstdlib>
 
@@ -31,11 +32,11 @@ TEST_CASE("table_control_characters_are_replaced") {
   CHECK(table.text(false, 0) == "text\na?[2Jb?\n");
 }
 
-TEST_CASE("table_for_other_programs_has_headings_and_no_styles") {
-  Table table({{"op"}, {"why", Align::right}});
-  table.row({Cell("rms_norm", Style::bad), "a, \"b\" | c"});
-  CHECK(table.csv() == "op,why\r\nrms_norm,\"a, \"\"b\"\" | c\"\r\n");
-  CHECK_THAT(table.markdown(), ContainsSubstring("| rms\\_norm | a, \"b\" \\| c |"));
+TEST_CASE("text_for_other_programs_is_quoted") {
+  const std::vector<TextRow> rows = {{"rms_norm", "a, \"b\" | c"}};
+  CHECK(csv_text({"op", "why"}, rows) == "op,why\r\nrms_norm,\"a, \"\"b\"\" | c\"\r\n");
+  CHECK_THAT(markdown_text({"op", "why"}, rows),
+             ContainsSubstring("| rms\\_norm | a, \"b\" \\| c |"));
 }
 
 namespace {

@@ -8,6 +8,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/engines/generate/engine.hpp"
+#include "core/engines/masked_diffusion/engine.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
@@ -16,6 +18,22 @@ using namespace fk;
 namespace {
 
 constexpr int64_t kPositions = 50, kVocabulary = 64;
+
+const Metric& logits_metric() { return *find_metric("logits"); }
+
+ErrorNumbers compare_rounds(const Round& got, const Round& want, bool routed) {
+  return logits_metric().compare(got.requests, want.requests, routed);
+}
+
+ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers,
+                         double coarse = 0) {
+  return logits_metric().candidate_limits(baseline, {dtype, layers, 0, coarse});
+}
+
+ErrorLimits baseline_limits(const ErrorNumbers& baseline, double limit, double coarse,
+                            DType dtype) {
+  return logits_metric().baseline_limits(baseline, {dtype, 1, limit, coarse});
+}
 
 Round round_with(double noise, uint64_t seed) {
   Random values(1), errors(seed);
@@ -104,7 +122,7 @@ TEST_CASE("an error as a multiple of its limit is above 1 where it is too large"
   Round round = round_with(0, 2);
   for (auto& [position, logits] : round.requests[1].logits)
     for (float& value : logits) value = value * 0.1F + 3;
-  const NullAnswer best = best_null_answer(round, limits, false);
+  const NullAnswer best = best_null_answer(round, limits, false, logits_metric());
   CHECK(best.value == Approx(3).margin(0.2));
   CHECK(best.of_allowed > 1);
 }
@@ -113,7 +131,8 @@ TEST_CASE("answers that are all alike tell nothing") {
   const auto told = [](const Round& want, double noise = 0) {
     ErrorNumbers baseline;
     baseline.rms = baseline.worst1 = noise;
-    return untestable(best_null_answer(want, error_limits(baseline, DType::f32, 2), false));
+    return untestable(
+        best_null_answer(want, error_limits(baseline, DType::f32, 2), false, logits_metric()));
   };
   const auto scaled = [](float factor, float offset) {
     Round round = round_with(0, 2);
@@ -163,10 +182,14 @@ TEST_CASE("model_verdict_audit_finds_tokens_that_do_not_follow") {
     got.tokens.push_back(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
   oracle.requests[1].request = got.request;
-  const ErrorLimits limits{1e-5, 3e-5, 0};
-  CHECK(audit(timed, oracle, 1e-4, limits, false, true).empty());
+  got.request.id = 1;
+  const ErrorLimits limits{1e-5, 3e-5, 0, 0, {}};
+  Scenario scenario(Config(Json::object(), "test"));
+  scenario.engine = fk::generate_engine({.vocabulary = kVocabulary});
+  scenario.metric = &logits_metric();
+  CHECK(audit(timed, oracle, 1e-4, limits, false, scenario).empty());
   got.tokens[2] = (got.tokens[2] + 1) % kVocabulary;
-  CHECK_THAT(audit(timed, oracle, 1e-4, limits, false, true),
+  CHECK_THAT(audit(timed, oracle, 1e-4, limits, false, scenario),
              ContainsSubstring("token 2 of request 1"));
 }
 
@@ -192,7 +215,7 @@ TEST_CASE("an audit looks at what is furthest apart from the baseline's answers"
   timed.requests[33].apart = 1;
   timed.requests[55].apart = 0.1;
   for (uint64_t seed = 1; seed < 5; ++seed) {
-    const auto list = audit_requests(timed, 4, seed, true);
+    const auto list = audit_requests(timed, 4, seed, *fk::generate_engine({}));
     REQUIRE(list.size() == 4);
     CHECK(list[0].id == 33);
     CHECK(list[1].id == 77);
@@ -207,13 +230,13 @@ TEST_CASE("an audit scores an answer as part of its prompt where a model predict
   got.request.new_tokens = 3;
   got.tokens = {1, 2, 3};
   got.order = {0, 1, 2};
-  const auto scored = fk::audit_requests(timed, 4, 1, true);
+  const auto scored = fk::audit_requests(timed, 4, 1, *fk::generate_engine({}));
   REQUIRE(scored.size() == 1);
   CHECK(scored[0].tokens == std::vector<int64_t>{5, 6, 7, 1, 2});
   CHECK(scored[0].new_tokens == 0);
   CHECK(scored[0].prompt_logits);
   CHECK(scored[0].first_logits == 2);
-  const auto forced = fk::audit_requests(timed, 4, 1, false);
+  const auto forced = fk::audit_requests(timed, 4, 1, *fk::masked_diffusion_engine({}));
   REQUIRE(forced.size() == 1);
   CHECK(forced[0].tokens == got.request.tokens);
   CHECK(forced[0].forced == got.tokens);

@@ -153,11 +153,9 @@ TEST_CASE("metrics_verdicts") {
 
 TEST_CASE("a process has at least two pairs, so that each side goes first once") {
   Workload w;
-  w.kind = Workload::Kind::throughput;
   CHECK(pairs_of_process(w, 1, false) == 2);
   CHECK(pairs_of_process(w, 1, true) == 4);
   CHECK(pairs_of_process(w, 6, true) == 2);
-  w.kind = Workload::Kind::latency;
   w.iterations = 20;
   CHECK(pairs_of_process(w, 1, true) == 20);
   CHECK(pairs_of_process(w, 6, true) == 4);

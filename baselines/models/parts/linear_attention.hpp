@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of linear attention with decays, as flash-linear-attention has them: pre-norm layers of
+// gla_attention and a gated MLP. A request's past is one matrix for each head. GLA and RetNet
+// differ in where the decays come from, and in the rotation.
+#pragma once
+#include <optional>
+
+#include "baselines/models/parts/recurrent.hpp"
+
+namespace fk::parts {
+
+struct LinearAttentionConfig {
+  DecoderConfig decoder;  // its head_dim is that of keys
+  int64_t v_head_dim = 0;
+  int64_t gate_rank = 0;  // 0: decays are fixed, and keys are rotated
+  double gate_normalizer = 16;
+  bool fused_norm = true;  // which name the norm of heads has in checkpoints
+};
+
+// The keys that both models have.
+LinearAttentionConfig read_linear_attention(const Config& config);
+
+class LinearAttentionModel : public Model {
+ public:
+  explicit LinearAttentionModel(LinearAttentionConfig config) : config_(std::move(config)) {}
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
+  void forward(Net& n, const std::string& phase) const override;
+  std::string refusal(const Parallel& parallel) const override {
+    return decoder_refusal(config_.decoder, 0, parallel);
+  }
+  std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
+
+ private:
+  Args decays(Net& n, const DecoderStep& step, const std::string& path) const;
+  LinearAttentionConfig config_;
+};
+
+}  // namespace fk::parts

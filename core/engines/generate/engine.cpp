@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engines/generate/engine.hpp"
+
+#include <algorithm>
+
+#include "core/engines/generate/generate.hpp"
+#include "core/engines/request_tensors.hpp"
+#include "core/engines/text_engine.hpp"
+#include "core/engines/text_load.hpp"
+
+namespace fk {
+
+int64_t generate_axis_limit(const std::string& phase, const std::string& axis,
+                            const Limits& limits) {
+  const bool decode = phase == "decode";
+  const int64_t width = (limits.max_context + limits.page_size - 1) / limits.page_size;
+  if (axis == "P") return limits.pages > 0 ? limits.pages : limits.max_batch * width;
+  if (axis == "W") return width;
+  if (axis == "N") return limits.max_batch;
+  // Tokens go to the ranks of experts in equal parts, of which the largest are those of the limit.
+  const int64_t ep = limits.parallel.ep;
+  const auto whole = [ep](int64_t tokens) { return (tokens + ep - 1) / ep * ep; };
+  if (axis == "B") return decode ? whole(limits.max_batch) : limits.max_batch;
+  if (axis == "T") return whole(decode ? limits.max_batch : limits.chunk_tokens);
+  if (axis == "Q") {
+    return decode ? limits.max_batch
+                  : std::min(limits.chunk_tokens, std::max(limits.max_batch, kPrefillRows));
+  }
+  fail_axis(phase, axis, {"T", "B", "Q", "W", "P", "N"});
+}
+
+namespace {
+
+constexpr int64_t kEncoderRows = 8192;  // of a step, if one request has fewer
+
+class GenerateEngine final : public TextEngine {
+ public:
+  explicit GenerateEngine(GenerateOptions options)
+      : TextEngine({options.vocabulary, options.positions, options.tensors, /*continues=*/true,
+                    options.placeholder},
+                   Logits::of_next),
+        options_(std::move(options)) {}
+
+  std::string name() const override { return "generate"; }
+  std::vector<std::string> phases() const override {
+    if (options_.encoder.empty()) return {"prefill", "decode"};
+    return {options_.encoder, "prefill", "decode"};
+  }
+  int64_t axis_limit(const std::string& phase, const std::string& axis,
+                     const Limits& limits) const override {
+    // All requests of a batch may be long; a step of the encoder takes those that fit.
+    if (const RequestTensor* ragged = ragged_of(options_.tensors)) {
+      const int64_t most = ragged->shape[0];
+      const int64_t rows = std::max(most, std::min(limits.max_batch * most, kEncoderRows));
+      if (axis == "S") return rows;
+      if (axis == "R") return rows / ragged->multiple;
+      if (axis == "M") return generate_axis_limit(phase, "T", limits);
+    }
+    return generate_axis_limit(phase, axis, limits);
+  }
+  void drive(Session& session) const override {
+    GenerateSetup setup = generate_setup(session, form(), options_.eos);
+    setup.encoder_length = options_.encoder_length;
+    setup.placeholder = options_.placeholder;
+    if (!options_.encoder.empty()) setup.encoder = &session.phase(options_.encoder);
+    generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
+  }
+
+ private:
+  GenerateOptions options_;
+};
+
+FK_ENGINE(generate, TextLoad::writes());
+
+}  // namespace
+
+std::unique_ptr<Engine> generate_engine(GenerateOptions options) {
+  return std::make_unique<GenerateEngine>(std::move(options));
+}
+
+}  // namespace fk

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Continuous batching with a paged cache over two phases: "prefill" (chunked, ragged) and "decode"
+// (one token per request). The axes are T (query tokens), B (requests), Q (rows with logits) and W
+// (block-table width). The inputs are
+//   ids [T] i64, positions [T] i64, slot_mapping [T] i64, block_tables [B,W] i32, cu_seqlens [B+1]
+//   i32, seq_lens [B] i32, state_slots [B] i32, has_initial_state [B] i32, rows [Q] i32 (indices
+//   into T), temperature [Q] f32, top_k [Q] i32, top_p [Q] f32, uniform [Q] f32.
+// A phase declares the inputs that it needs; ids and the sampling are always needed. The outputs
+// are logits [Q,V] f32 and tokens [Q] i64. In "decode" T = B = Q, so a model may record them as one
+// axis B and leave out `rows`. In "prefill" Q may be 0 (the step has no request's last token), or
+// larger than B (prompt_logits).
+//
+// Two kinds of state persist between steps. Paged caches have P (pages) as first axis; block_tables
+// and slot_mapping address them. States of a fixed size per request (recurrent states, an encoder's
+// keys) have N (max_batch slots) as first axis. `state_slots` has the slot of a running request.
+// Slots are reused: where `has_initial_state` is 0, the step begins the request and must treat the
+// slot as zeros.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/exec/engine.hpp"
+
+namespace fk {
+
+// The encoder of ragged tensors (RequestTensor::ragged) has two axes beside B. S are the rows of the
+// tensors of all requests, and R the rows that it leaves (S / multiple). Its further inputs are
+//   cu_seqlens [B+1] i32 (first rows of the requests), positions [S] i64 (numbers of rows in their
+//   requests), state_rows [R] i32 (rows of a state [N*encoder_length,..] for those that it leaves).
+// In the other phases `source_lens` has the numbers of these rows. They may stand in the places of
+// placeholders in the prompt. Then "prefill" has the axis M, the placeholders of the step, which
+// may be 0. Its inputs are
+//   source_rows [M] i32 (rows of that state), source_tokens [M] i32 (indices into T).
+struct GenerateOptions {
+  int64_t vocabulary = 0, positions = 0;  // RequestForm's
+  std::vector<int64_t> eos = {};
+  // A phase that runs once per request before its prompt. Axis B; inputs `state_slots` [B] i32 and
+  // the request's tensors. Fills states with the axis N.
+  std::string encoder = {};
+  // S: positions that the encoder leaves per request. The encoder may declare the inputs
+  // `positions` [B*S] i64 (0 to S-1 for each request) and `cu_seqlens` [B+1] i32 (each S). The
+  // other phases may declare `source_lens` [B] i32 (S for each request).
+  int64_t encoder_length = 0;
+  std::vector<RequestTensor> tensors = {};  // inputs of the encoder
+  int64_t placeholder = -1;                 // RequestForm's
+};
+std::unique_ptr<Engine> generate_engine(GenerateOptions options);
+
+// Rows that get logits in one prefill step: prompts may be scored, but not a whole chunk at once.
+inline constexpr int64_t kPrefillRows = 64;
+// Engine::axis_limit of this engine without an encoder, for models that need a limit as a size.
+int64_t generate_axis_limit(const std::string& phase, const std::string& axis,
+                            const Limits& limits);
+
+}  // namespace fk

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interface of engines. An engine drives the phases of a model. It says what a request is, which
+// requests show errors, and how an answer is audited. The rest of the host asks the engine, and
+// knows neither tokens nor images. Each engine is a folder of core/engines.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/exec/request.hpp"
+#include "core/graph/net.hpp"
+
+namespace fk {
+
+class Session;  // core/exec/session.hpp
+
+// A tensor of each request: the input of its name without the first axis B.
+struct RequestTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  // The first axis is `multiple`, 2 `multiple` and so on, up to shape[0]. The rows of all requests
+  // of a step follow each other in the input. All such tensors of a request have as many rows.
+  bool ragged = false;
+  int64_t multiple = 1;
+};
+
+// The parts of a request to a model.
+struct RequestForm {
+  int64_t vocabulary = 0;                   // its tokens are below this number; 0: it has no tokens
+  int64_t positions = 0;                    // most tokens with the answer; 0: no limit of the model
+  std::vector<RequestTensor> tensors = {};  // its other inputs
+  bool continues = false;                   // it ends with tokens that the model chooses
+  // The token in the prompt that stands for a row of the ragged tensors, or for `multiple` rows;
+  // -1: none. The first ones of a prompt are as many as its rows need.
+  int64_t placeholder = -1;
+
+  int64_t context(const Limits& limits) const;  // tokens of one request in a session
+  // A request of `length` random tokens and normal tensors. All depend on the seed alone.
+  Request random(int64_t length, uint64_t seed) const;
+  // Adds tensors to a request with tokens, and puts placeholders among the tokens.
+  void add_tensors(Request& request, uint64_t seed) const;
+};
+
+// Tokens of an answer that an oracle has looked at.
+struct AuditedTokens {
+  int64_t checked = 0, strange = 0;  // strange: it does not follow from the model
+  std::string first;                 // the first strange one, as "token 3 of request 1 is 17"
+  bool unknown = false;              // the oracle has no logits for a token
+};
+
+class Engine {
+ public:
+  explicit Engine(RequestForm form) : form_(std::move(form)) {}
+  virtual ~Engine() = default;
+  // The name of its folder, as FK_ENGINE registers it.
+  virtual std::string name() const = 0;
+  // The phases that drive() runs, for example {"prefill", "decode"}.
+  virtual std::vector<std::string> phases() const = 0;
+  // The largest value of a phase's axis (T, B, P, W ...) under these limits. Error for an unknown
+  // axis.
+  virtual int64_t axis_limit(const std::string& phase, const std::string& axis,
+                             const Limits& limits) const = 0;
+  // Serves the session's exchange until no request is left.
+  virtual void drive(Session& session) const = 0;
+
+  const RequestForm& form() const { return form_; }
+  // A few requests of different sizes, with all results that a comparison needs.
+  virtual std::vector<Request> correctness_requests(const Limits& limits, uint64_t seed) const;
+  // The request that also asks for all results of its inputs.
+  virtual Request scored(Request request) const { return request; }
+  // The results of a request by name, in the order of rows.
+  virtual std::vector<NamedTensor> results(const RequestResult& result) const {
+    return result.tensors;
+  }
+  // True when inputs may be computed several times for one scored request. The first time counts.
+  virtual bool repeats_inputs() const { return false; }
+  // Limits with which requests of `longest` inputs meet in small steps and wait for memory.
+  virtual Limits stressed(const Limits& limits, int64_t longest) const;
+  // The request by which an oracle scores a timed answer, and the result of scoring. A greedy
+  // token's logit must be within `tolerance` (absolute) of the largest one. A sampled token must be
+  // among the top_k with that tolerance.
+  virtual Request audit_request(const RequestResult& timed) const { return timed.request; }
+  virtual AuditedTokens audit(const RequestResult& timed, const RequestResult& oracle,
+                              double tolerance) const;
+
+ private:
+  RequestForm form_;
+};
+
+// Error: the phase has no such axis.
+[[noreturn]] void fail_axis(const std::string& phase, const std::string& axis,
+                            const std::vector<std::string>& known);
+
+}  // namespace fk

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// If this fails, a metric calls other classes or detections right, or equal ones wrong.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/exec/metric.hpp"
+#include "core/exec/model_info.hpp"
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+#include "test/folder.hpp"
+
+#include <fstream>
+
+namespace {
+
+using fk::Answers;
+using fk::NamedTensor;
+
+constexpr int64_t kClasses = 1000, kImages = 4, kQueries = 40, kLabels = 3;
+
+double more(const fk::ErrorNumbers& errors, const std::string& name) {
+  for (const auto& distance : errors.more)
+    if (distance.name == name) return distance.value;
+  FAIL("no figure " << name);
+  return 0;
+}
+
+const fk::Metric& metric(const std::string& name) {
+  const fk::Metric* found = fk::find_metric(name);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+Answers classes(double noise, uint64_t seed) {
+  fk::Random values(1), errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= kImages; ++id) {
+    NamedTensor logits{"logits", {kClasses}, {}};
+    for (int64_t i = 0; i < kClasses; ++i)
+      logits.values.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    answers[id].tensors.push_back(std::move(logits));
+  }
+  return answers;
+}
+
+// Boxes on a grid, so that none overlaps another; three classes in turn, one class a query.
+Answers detections(double noise, uint64_t seed) {
+  fk::Random values(2), errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= 2; ++id) {
+    NamedTensor logits{"logits", {kQueries, kLabels}, {}}, boxes{"pred_boxes", {kQueries, 4}, {}};
+    for (int64_t q = 0; q < kQueries; ++q) {
+      for (int64_t label = 0; label < kLabels; ++label)
+        logits.values.push_back(static_cast<float>((label == q % kLabels ? 3 : -30) +
+                                                   values.uniform() + noise * errors.normal()));
+      for (const double number : {0.05 + 0.1 * static_cast<double>(q % 8),
+                                  0.1 + 0.2 * static_cast<double>(q / 8), 0.08, 0.16})
+        boxes.values.push_back(static_cast<float>(number + noise * errors.normal()));
+    }
+    answers[id].tensors = {std::move(logits), std::move(boxes)};
+  }
+  return answers;
+}
+
+// The queries in another order.
+Answers turned(Answers answers) {
+  for (auto& [id, r] : answers)
+    for (auto& tensor : r.tensors)
+      std::rotate(tensor.values.begin(), tensor.values.begin() + 7 * tensor.shape[1],
+                  tensor.values.end());
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("metrics are found by name") {
+  for (const char* name : {"logits", "embeddings", "cls", "det"}) metric(name);
+  CHECK(fk::find_metric("logit") == nullptr);
+  const Folder folder;
+  std::filesystem::create_directories(folder.path / "llm");
+  const auto file = folder.path / "llm" / "mine.yaml";
+  std::ofstream(file) << "arch: mine\ndomain: llm\nsummary: a\ncorrectness: logit\n";
+  CHECK_THAT(message_of<fk::Error>([&] { fk::ModelInfo::load(file); }),
+             ContainsSubstring("did you mean `logits`"));
+}
+
+TEST_CASE("cls has the figures of logits, and the divergence of classes") {
+  const Answers want = classes(0, 2), got = classes(1e-3, 3);
+  const auto values = metric("logits").compare(got, want, false);
+  const auto errors = metric("cls").compare(got, want, false);
+  CHECK(errors.rms == values.rms);
+  CHECK(errors.worst1 == values.worst1);
+  CHECK(values.more.empty());
+  CHECK(more(metric("cls").compare(want, want, false), "kl") == 0);
+  // About half of the variance of the errors.
+  CHECK(more(errors, "kl") == Approx(0.5e-6).epsilon(0.2));
+  CHECK(more(errors, "regret") == 0);
+}
+
+TEST_CASE("cls finds one wrong class among a thousand that the values' errors hide") {
+  const Answers want = classes(0, 2);
+  const auto baseline = metric("cls").compare(classes(0.05, 3), want, false);
+  const fk::ErrorScale scale{fk::DType::bf16, 24, 0.1, 0};
+  const auto limits = metric("cls").candidate_limits(baseline, scale);
+  Answers got = classes(0.05, 4);
+  CHECK(metric("cls").compare(got, want, false).rms < limits.rms);
+  CHECK(more(metric("cls").compare(got, want, false), "regret") <= limits.more[1]);
+  // A class in the middle is now the first.
+  auto& row = got.at(1).tensors[0].values;
+  for (float& value : row)
+    if (std::abs(value) < 0.001F) value = 6;
+  const auto wrong = metric("cls").compare(got, want, false);
+  CHECK(wrong.worst1 < limits.worst1);
+  CHECK(more(wrong, "top1_other") == 0.25);
+  CHECK(more(wrong, "regret") > limits.more[1]);
+  CHECK(more(wrong, "kl") > limits.more[0]);
+}
+
+TEST_CASE("det compares detections in any order of queries") {
+  const Answers want = detections(0, 1);
+  const auto same = metric("det").compare(turned(want), want, false);
+  CHECK(same.wrong.empty());
+  CHECK(same.rms == 0);
+  CHECK(more(same, "map_loss") == Approx(0).margin(1e-12));
+  CHECK(metric("logits").compare(turned(want), want, false).rms > 0.1);
+  const auto near = metric("det").compare(detections(1e-4, 5), want, false);
+  CHECK(more(near, "map_loss") < 0.01);
+  const auto limits =
+      metric("det").baseline_limits(near, {fk::DType::f32, 6, /*limit=*/1e-4, /*coarse=*/0});
+  CHECK(near.rms <= limits.rms);
+  CHECK(more(near, "map_loss") <= limits.more[0]);
+}
+
+TEST_CASE("det finds a detection whose place among close scores is another") {
+  Answers want = detections(0, 1), got = want;
+  for (uint64_t id = 1; id <= 2; ++id)
+    for (size_t q = 0; q < kQueries; ++q) {
+      const size_t at = kLabels * q + q % kLabels;
+      want.at(id).tensors[0].values[at] = 3 + 1e-5F * static_cast<float>(q);
+      got.at(id).tensors[0].values[at] = 3 - 1e-5F * static_cast<float>(q);
+    }
+  CHECK(metric("det").compare(got, want, false).rms < 1e-3);
+}
+
+TEST_CASE("det has the precision that COCO would have") {
+  const Answers want = detections(0, 1);
+  // Boxes of 0.8 of the width overlap by 0.8: right at 0.50 to 0.80, seven of ten thresholds.
+  Answers got = want;
+  for (auto& [id, r] : got)
+    for (size_t q = 0; q < kQueries; ++q) r.tensors[1].values[4 * q + 2] *= 0.8001F;
+  CHECK(more(metric("det").compare(got, want, false), "map_loss") == Approx(0.3).margin(1e-9));
+  // Every detection has another label.
+  got = want;
+  for (auto& [id, r] : got)
+    for (size_t q = 0; q < kQueries; ++q)
+      std::rotate(r.tensors[0].values.begin() + static_cast<std::ptrdiff_t>(3 * q),
+                  r.tensors[0].values.begin() + static_cast<std::ptrdiff_t>(3 * q + 1),
+                  r.tensors[0].values.begin() + static_cast<std::ptrdiff_t>(3 * q + 3));
+  CHECK(more(metric("det").compare(got, want, false), "map_loss") > 0.5);
+  got = want;
+  got.at(1).tensors[1].values[0] = NAN;
+  CHECK_FALSE(metric("det").compare(got, want, false).wrong.empty());
+  got.at(1).tensors[1].name = "boxes";
+  CHECK_THAT(metric("det").compare(got, want, false).wrong, ContainsSubstring("pred_boxes"));
+}
