@@ -111,12 +111,12 @@ template <int kHigh, int kKeys> __device__ void multiply_keys(double* scores, co
 }
 
 // Online softmax: turns kCount products of a thread, kPart apart, into weights. kPart neighbouring
-// threads share a row. score_of(m, product): the score of key m, or -INFINITY if the row does not
-// see it. Returns the factor of the row's earlier sums.
-template <int kPart, int kCount, class Score> __device__ double online_softmax(double* scores, double& most, double& total, Score score_of) {
+// threads share a row. score(product, m): the score of key m, -INFINITY for a hidden one. Returns
+// the factor of the row's earlier sums.
+template <int kPart, int kCount, class Score> __device__ double online_softmax(double* scores, double& most, double& total, Score score) {
   double weight[kCount], next = most;
   for (int m = 0; m < kCount; ++m) {
-    weight[m] = score_of(m * kPart, scores[m * kPart]);
+    weight[m] = score(scores[m * kPart], m * kPart);
     next = fmax(next, weight[m]);
   }
   for (int k = kPart / 2; k > 0; k >>= 1) next = fmax(next, __shfl_xor_sync(0xffffffffu, next, k));
@@ -213,10 +213,10 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
       __syncthreads();
       if (!load(keys.v, width, wide)) atomicMax(&odd, 1);
       const int64_t t = token_of(row);
-      const double shrink = online_softmax<kPart, kKeys / kPart>(scores + row * kScores + part, most, total, [&](int m, double product) {
+      const double shrink = online_softmax<kPart, kKeys / kPart>(scores + row * kScores + part, most, total, [&](double product, int m) {
         const int64_t position = start + part + m;
-        if (!here(row) || position < first_seen(t) || position > last_seen(t) || rule.hides(b, t, length, position)) return double(-INFINITY);
-        return rule.score(product, head_of(row), position - position_of(t));
+        const bool sees = here(row) && position >= first_seen(t) && position <= last_seen(t) && !rule.hides(b, t, length, position);
+        return sees ? rule.score(product, head_of(row), position - position_of(t)) : -INFINITY;
       });
       if (part == 0) shrinks[row] = shrink;
       __syncthreads();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ssd_chunk_scan, selective_scan and the forms of both with one token: one warp per row of a head's
+// ssd_chunk_scan, selective_scan and the one-token forms of both: one warp per row of a head's
 // state, token by token. The state stays double, and is rounded once, after a request's tokens. A
-// channel of selective_scan is a head of one row, with a decay for each element of the state.
+// channel of selective_scan is a head of one row. Each element of its state has a decay.
 #include "common.cuh"
 #include "fk/ops/selective_scan.h"
 #include "fk/ops/selective_scan_update.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mamba_mixer2 as linear, causal convolution, scan, rms_norm_gated, linear. If every request has
-// one token and a state, convolution and scan have their one-token forms. z, x, b, c and dt are
-// views.
+// one token and a state, convolution and scan have their one-token forms.
 #include "baselines/blocks/recurrence/one_token.hpp"
 
 namespace fk {

@@ -3,7 +3,7 @@
 """timm_nets.py OUT [NAME...]: reference cases of timm's networks of inverted bottlenecks, by the installed timm.
 
 A configuration here has timm's own arguments; `arch_def` is timm's, with a text for each stage. As in encoders.py, the weights are bfloat16 numbers,
-and statistics of norms are random too. mid.hidden.i is the input of stage i; the last one is the output of the last stage.
+and statistics of norms are random too; counters of training steps are left out. mid.hidden.i is the input of stage i; the last one is the output of the last stage.
 Needs torch, timm and safetensors.
 """
 import argparse, json, pathlib, zlib
@@ -68,7 +68,7 @@ def write(folder, name, config, rows=2):
     golden["out.logits"] = model(golden["in.pixel_values"])
     folder = folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({key: value.bfloat16().contiguous() if value.is_floating_point() else value for key, value in model.state_dict().items()}, folder / "model.safetensors")
+    save_file({key: value.bfloat16().contiguous() for key, value in model.state_dict().items() if value.is_floating_point()}, folder / "model.safetensors")
     save_file({key: value.contiguous().clone() for key, value in golden.items()}, folder / "golden.safetensors")
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     case = dict(arch=config["model_type"], made_by="test/golden/make/timm_nets.py", seed=seed, torch=torch.__version__.split("+")[0], timm=timm.__version__)

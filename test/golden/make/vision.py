@@ -77,7 +77,10 @@ def write(folder, name, kind, sizes, more):
     golden["out.last_hidden_state"] = out.last_hidden_state
     folder = folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    copy.deepcopy(model).bfloat16().save_pretrained(folder)
+    small = copy.deepcopy(model).bfloat16()
+    # Tokens of the training, and tensors without elements, are not read.
+    kept = {key: value for key, value in small.state_dict().items() if value.numel() and not key.endswith("embeddings.mask_token")}
+    small.save_pretrained(folder, state_dict=kept)
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | keys, indent=2) + "\n")
     save_file({key: tensor.contiguous().clone() for key, tensor in golden.items()}, folder / "golden.safetensors")
