@@ -57,7 +57,9 @@ class Rwkv7 : public Model {
  public:
   explicit Rwkv7(const Config& config) : config_(read_rwkv7(config)) {}
 
-  std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
+  std::unique_ptr<Engine> engine() const override {
+    return generate_engine(decoder_options(config_.decoder));
+  }
 
   void forward(Net& n, const std::string& phase) const override {
     const DecoderConfig& d = config_.decoder;
@@ -81,13 +83,6 @@ class Rwkv7 : public Model {
     sample_rows(n, step, x, d);
   }
 
-  void drive(Session& session) const override { generate(session, {config_.decoder.eos}); }
-
-  int64_t axis_limit(const std::string& phase, const std::string& axis,
-                     const Limits& limits) const override {
-    return recurrent_axis_limit(phase, axis, limits);
-  }
-  int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:
