@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 
 namespace fk {
 

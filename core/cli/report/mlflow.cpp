@@ -15,7 +15,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/verb.hpp"
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 #include "core/store/store.hpp"
 #include "core/worker/process.hpp"
 

@@ -8,7 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/judge/verdict/verdict.hpp"
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 
 namespace fk {
 

@@ -2,8 +2,8 @@
 // Advice: where a model's time goes by op and place, and what a better kernel could gain.
 #include <map>
 
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

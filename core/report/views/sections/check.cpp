@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two plugins against each other; two submissions beside each other.
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

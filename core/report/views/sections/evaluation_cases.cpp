@@ -3,8 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

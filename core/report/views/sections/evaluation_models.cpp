@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluations, tier 2: the submission inside each model, with times before and after.
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs: how far the answers of each side are from the reference's, and which are wrong.
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of scenarios: the answer, and what ran where.
 #include "core/base/text.hpp"
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

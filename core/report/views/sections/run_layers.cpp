@@ -2,8 +2,8 @@
 // Runs with a trace: a step's time by op, before (the baseline) and after.
 #include <map>
 
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs: times of rounds, latencies of tokens and throughput, before (the baseline) and after.
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

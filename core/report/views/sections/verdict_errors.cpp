@@ -3,7 +3,7 @@
 // known wrong answers that tested the comparison.
 #include <algorithm>
 
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

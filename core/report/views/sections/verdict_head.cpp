@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verdicts on candidates: the answer with its reason, and what was judged where.
 #include "core/base/text.hpp"
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verdicts: the speed of each case, with its interval, and its place under the device's limit.
+#include "core/report/document_values.hpp"
 #include "core/report/views/charts.hpp"
-#include "core/report/views/values.hpp"
 #include "core/report/views/view.hpp"
 
 namespace fk {

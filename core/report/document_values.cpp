@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/report/views/values.hpp"
+#include "core/report/document_values.hpp"
 
 #include <cmath>
 
