@@ -127,6 +127,10 @@ void write_structs(const Contract& c, std::string& out) {
       continue;
     }
     out += fmt::format("typedef struct {} {{\n", type);
+    // C has no struct without a member.
+    if (std::ranges::all_of(c.section(id), [](const Slot& slot) { return slot.since > 1; }))
+      out += fmt::format("#if FK_{}_EDITION < {}\n  uint64_t no_slots_in_this_edition;\n#endif\n",
+                         upper(c.op), c.section(id).front().since);
     for (const auto& slot : c.section(id)) {
       if (slot.since > 1) out += fmt::format("#if FK_{}_EDITION >= {}\n", upper(c.op), slot.since);
       const std::string field = "  " + field_type(slot) + slot.name + ";",
@@ -163,7 +167,8 @@ void write_groups(const Contract& c, std::string& out) {
   for (int i = 0; i < 3; ++i) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
       if (slot.group.empty() || !slot.is_tensor() || !slot.optional) continue;
-      if (!seen.insert(slot.group + section_name(slot.section)).second) continue;
+      // A group of two sections is there in both, or in none: the first one tells.
+      if (!seen.insert(slot.group).second) continue;
       // A source of an older edition does not have this slot.
       if (slot.since > 1) out += fmt::format("#if FK_{}_EDITION >= {}\n", upper(c.op), slot.since);
       out += fmt::format(

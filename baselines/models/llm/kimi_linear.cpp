@@ -213,7 +213,8 @@ std::unique_ptr<Model> make_kimi_linear(const Config& config) {
 }
 
 FK_MODEL(kimi_linear, make_kimi_linear, {"KimiLinearForCausalLM"}, {"kimi_linear"},
-         {"qk_head_dim", "num_nextn_predict_layers"});
+         {"qk_head_dim", "num_nextn_predict_layers", "linear_head_dim", "linear_num_heads",
+          "linear_conv_kernel_dim"});
 
 }  // namespace
 }  // namespace fk

@@ -21,8 +21,8 @@ int64_t linear_head_width(const Config& config, const char* key, const DecoderCo
 
 // Without a width, two thirds of hidden_ratio * hidden_size, rounded up to a multiple of 256.
 int64_t linear_mlp_width(const Config& config, int64_t hidden) {
-  if (config.is_number("intermediate_size")) return read_size(config, "intermediate_size");
   const int64_t ratio = bounded(config, "hidden_ratio", config.integer("hidden_ratio", 4), 1024);
+  if (config.is_number("intermediate_size")) return read_size(config, "intermediate_size");
   return (hidden * ratio * 2 / 3 + 255) / 256 * 256;
 }
 

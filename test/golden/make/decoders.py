@@ -119,7 +119,7 @@ CASES = {
                                         shared_expert_intermediate_size=24, norm_topk_prob=False, mlp_only_layers=[1], tie_word_embeddings=True, layer_types=[FULL, LINEAR_ATTENTION, FULL, FULL, LINEAR_ATTENTION])),
     "kimi_linear_wide": ("KimiLinear", dict(vocab_size=97, hidden_size=48, intermediate_size=56, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=3, kv_lora_rank=20, qk_nope_head_dim=12,
                                             qk_rope_head_dim=8, v_head_dim=10, moe_intermediate_size=24, num_experts=6, num_experts_per_token=2, num_shared_experts=2, num_expert_group=3,
-                                            topk_group=2, moe_renormalize=False, linear_head_dim=12, linear_num_heads=5, linear_conv_kernel_dim=3, model_max_length=128, tie_word_embeddings=True,
+                                            topk_group=2, moe_renormalize=False, linear_head_dim=12, linear_num_heads=5, linear_conv_kernel_dim=3, model_max_length=128, tie_word_embeddings=False,
                                             layer_types=[FULL, LINEAR_ATTENTION, LINEAR_ATTENTION], mlp_layer_types=["sparse", "dense", "sparse"], pad_token_id=0, bos_token_id=1, eos_token_id=2)),
     "nanochat": ("NanoChat", lm(final_logit_softcapping=3.0)),
     "xglm": ("XGLM", dict(vocab_size=97, d_model=40, num_layers=3, attention_heads=4, ffn_dim=56, max_position_embeddings=64, tie_word_embeddings=False, pad_token_id=1, bos_token_id=0, eos_token_id=2)),

@@ -37,6 +37,9 @@ void add_init(Args& args, Axes& axes, const Slot& slot, const std::string* text)
   } else if (text && slot.kind == SlotKind::ints) {
     std::vector<int64_t> values;
     for (const auto& word : fk::split(*text, ',')) values.push_back(std::stoll(word));
+    const auto letters = slot.axis_names();
+    for (size_t i = 0; i < std::min(letters.size(), values.size()); ++i)
+      axes[letters[i]] = values[i];
     args.emplace_back(slot.name, values);
   }
 }
