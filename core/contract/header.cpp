@@ -107,6 +107,11 @@ std::string hash_text(const Contract& c, SectionId id, int shift) {
   return text;
 }
 
+// True when no slot of the section was there in the first edition.
+bool begins_later(const std::vector<Slot>& slots) {
+  return std::ranges::all_of(slots, [](const Slot& slot) { return slot.since > 1; });
+}
+
 void write_structs(const Contract& c, std::string& out) {
   for (const auto& section : c.sections) {
     for (const auto& slot : section) {
@@ -128,7 +133,7 @@ void write_structs(const Contract& c, std::string& out) {
     }
     out += fmt::format("typedef struct {} {{\n", type);
     // C has no struct without a member.
-    if (std::ranges::all_of(c.section(id), [](const Slot& slot) { return slot.since > 1; }))
+    if (begins_later(c.section(id)))
       out += fmt::format("#if FK_{}_EDITION < {}\n  uint64_t no_slots_in_this_edition;\n#endif\n",
                          upper(c.op), c.section(id).front().since);
     for (const auto& slot : c.section(id)) {
@@ -220,9 +225,11 @@ void write_identity(const Contract& c, std::string& out) {
     if (!lines.empty())
       out += fmt::format("static const char *const {}_{}_lines[] = {{\n{}}};\n", p, name,
                          join(lines, ",\n"));
+    const std::string count = count_text(c, id);
     if (!c.section(id).empty())
       out += fmt::format("FK_ASSERT(sizeof({}_{}) == 8 * ({}), \"every field is one slot\");\n", p,
-                         name, count_text(c, id));
+                         name,
+                         begins_later(c.section(id)) ? fmt::format("{0} ? {0} : 1", count) : count);
     sections.push_back(fmt::format("  {{{}, {}, {}_{}_prefix, {}}}", count_text(c, id),
                                    c.required_slots(id), p, name,
                                    lines.empty() ? "NULL" : fmt::format("{}_{}_lines", p, name)));

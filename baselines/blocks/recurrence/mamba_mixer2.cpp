@@ -27,6 +27,7 @@ void expand_mamba_mixer2(Builder& b, const Region& r) {
                                   {"c", part(inner + groups * state, groups, state)}});
   const Value gated = r.call(b, "rms_norm_gated", ".norm",
                              {{"group_size", r.integer("norm_group_size")},
+                              {"activation", "silu"},  // the mixer's own is the convolution's
                               {"weight", r["norm"]},
                               {"x", b.reshape(y, {tokens, inner})},
                               {"z", z}});
