@@ -227,9 +227,9 @@ void write_identity(const Contract& c, std::string& out) {
                          join(lines, ",\n"));
     const std::string count = count_text(c, id);
     if (!c.section(id).empty())
-      out += fmt::format("FK_ASSERT(sizeof({}_{}) == 8 * ({}), \"every field is one slot\");\n", p,
-                         name,
-                         begins_later(c.section(id)) ? fmt::format("{0} ? {0} : 1", count) : count);
+      out += fmt::format(
+          "FK_ASSERT(sizeof({}_{}) == 8 * ({}), \"every field is one slot\");\n", p, name,
+          begins_later(c.section(id)) ? fmt::format("({0}) + (({0}) == 0)", count) : count);
     sections.push_back(fmt::format("  {{{}, {}, {}_{}_prefix, {}}}", count_text(c, id),
                                    c.required_slots(id), p, name,
                                    lines.empty() ? "NULL" : fmt::format("{}_{}_lines", p, name)));

@@ -28,8 +28,10 @@ void add_init(Args& args, Axes& axes, const Slot& slot, const std::string* text)
     args.emplace_back(slot.name, value);
     axes[slot.name] = value;
     if (!slot.axis.empty()) axes[slot.axis] = value;
-  } else if (text && slot.kind == SlotKind::boolean) {
-    args.emplace_back(slot.name, *text == "true" || *text == "1");
+  } else if (slot.kind == SlotKind::boolean) {
+    const bool value = text ? *text == "true" || *text == "1" : slot.default_value.i != 0;
+    if (text) args.emplace_back(slot.name, value);
+    axes[slot.name] = int64_t{value};
   } else if (text && slot.kind == SlotKind::number) {
     args.emplace_back(slot.name, std::stod(*text));
   } else if (text && slot.kind == SlotKind::choice) {
@@ -70,8 +72,13 @@ Args arguments(Builder& b, const Contract& contract, const fk::Case& c) {
     const auto it = c.init.find(slot.name);
     add_init(args, axes, slot, it == c.init.end() ? nullptr : &it->second);
   }
+  // Models know the size of their images, and a block may need it for a constructor.
+  const bool of_images = c.where.find("/vision/") != std::string::npos;
+  const auto is_side = [&](const std::string& letter) {
+    return of_images && (letter == "IH" || letter == "IW" || letter == "S");
+  };
   for (const auto& [letter, value] : c.axes)
-    if (!axes.count(letter)) axes[letter] = b.axis(letter);
+    if (!axes.count(letter)) axes[letter] = is_side(letter) ? Expr(value) : b.axis(letter);
   for (const auto id : {SectionId::weights, SectionId::forward}) {
     for (const auto& slot : contract.section(id)) {
       if (!slot.is_tensor()) {
