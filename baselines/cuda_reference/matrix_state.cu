@@ -78,7 +78,7 @@ template <class Init>
 void need(const Init& init) {
   if (init.head_dim * 8 > kSharedLimit) throw fk::unsupported{"a larger head_dim than shared memory holds"};
 }
-// What all ops have.
+// The parts that all ops have.
 template <class Init, class Forward>
 Recurrence common(const Init& init, const Forward& a) {
   Recurrence r{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops made of convolutions and norms (ConvNorm of image.hpp) share: images in scratch, and the
+// Shared by ops of convolutions and norms (ConvNorm of image.hpp): images in scratch, and the
 // names of a convolution's weights in contracts.
 #pragma once
 #include "image.hpp"

@@ -6,7 +6,7 @@
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-// What a token of a head says about all columns of the state, in float32. a and b are null
+// Values of one token and head for all columns of the state, in float32. a and b are null
 // together.
 struct MatrixToken {
   const float *decay, *q, *k, *a, *b;

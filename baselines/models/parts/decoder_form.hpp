@@ -43,7 +43,7 @@ struct DecoderForm {
   bool sinks = false;  // a score for each head that takes part in the softmax without a value
   // Latent attention: the cache has latents. No key/value rank: the usual one.
   struct Latent {
-    // Of the norms of latents: the library's own, whatever a file says.
+    // The norms of latents have the library's own value; a file cannot change it.
     static constexpr double eps = 1e-6;
     int64_t q_rank = 0, kv_rank = 0, nope = 0, rotary = 0, values = 0;
   };
