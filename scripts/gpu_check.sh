@@ -65,7 +65,7 @@ export PATH="$PATH:/usr/local/cuda/bin"
 host=$build/fk-host gpus="$(nvidia-smi -L | wc -l)"
 [[ -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus="$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)"
 if [[ -z $built ]]; then
-  { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
+  { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON -DFK_UNITY=48 &&
     ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_device_suite_cuda fk_comm_suite_cuda fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
     { tail -40 "$out/build.log"; echo "the build failed" | tee "$summary"; exit 3; }
 fi

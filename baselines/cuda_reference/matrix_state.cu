@@ -2,6 +2,9 @@
 // gated_linear_attention, gated_delta_rule, dplr_recurrence and the forms of each with one token: one warp per column of
 // a head's state, token by token. The state stays in double, and is rounded once, when a request's tokens are done.
 // delta_gate: one thread per decay.
+#include <type_traits>
+#include <utility>
+
 #include "common.cuh"
 #include "fk/ops/delta_gate.h"
 #include "fk/ops/dplr_recurrence.h"
@@ -78,13 +81,17 @@ template <class Init>
 void need(const Init& init) {
   if (init.head_dim * 8 > kSharedLimit) throw fk::unsupported{"a larger head_dim than shared memory holds"};
 }
+template <class Forward, class = void>
+constexpr bool kHasSequences = false;
+template <class Forward>
+constexpr bool kHasSequences<Forward, std::void_t<decltype(std::declval<Forward>().cu_seqlens)>> = true;
 // The parts that all ops have.
 template <class Init, class Forward>
 Recurrence common(const Init& init, const Forward& a) {
   Recurrence r{};
   r.k = ref(a.k), r.v = ref(a.v), r.state = ref(a.recurrent_state), r.out = ref(a.out);
   r.slots = fk::data<int32_t>(a.state_slots);
-  if constexpr (requires { a.cu_seqlens; })
+  if constexpr (kHasSequences<Forward>)
     r.starts = fk::data<int32_t>(a.cu_seqlens), r.has_state = fk::data<int32_t>(a.has_initial_state);
   r.heads = init.num_heads, r.width = r.gate_width = init.head_dim, r.values = init.v_head_dim, r.group = 1;
   r.scale = init.scale;

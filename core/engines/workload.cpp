@@ -73,14 +73,16 @@ WorkloadKindRegistration::WorkloadKindRegistration(const char* name, WorkloadKin
 Workload load_workload(const std::filesystem::path& file, const std::string& name,
                        const std::string& engine, bool tiny, int64_t context_max) {
   const Yaml yaml = find_workload(Yaml::load(file), name);
-  const WorkloadKind& arrival = read_kind(yaml.at("kind"));
-  const EngineKind& kind = engine_kind(engine.empty() ? engine_of(yaml, arrival) : engine);
+  const Yaml kind_key = yaml.at("kind");
+  const WorkloadKind& arrival = read_kind(kind_key);
+  const std::string driver = engine.empty() ? engine_of(yaml, arrival) : engine;
+  const EngineKind& kind = engine_kind(driver);
   check_keys(yaml, arrival, kind);
   const WorkloadKeys keys(yaml, tiny);
   Workload w;
   w.name = name;
   w.summary = yaml.text_or("summary", "");
-  w.kind = yaml.at("kind").text();
+  w.kind = kind_key.text();
   const int64_t requests = arrival.read(keys, w);
   w.load = kind.read(keys, {requests, context_max, w.together});
   return w;

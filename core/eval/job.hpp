@@ -3,6 +3,7 @@
 // result is that verb's document. So there is no second judge, and a dying job loses nothing else.
 #pragma once
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -13,10 +13,10 @@
 
 namespace fk {
 
-const char* const kFactorNext =
+constexpr const char* kFactorNext =
     "A factor is missing or applied twice: a scale, a weight, or a mean's 1/n. Or a sum skips or "
     "repeats a part.";
-const char* const kOffsetNext = "A term is missing or added twice: a bias, a residual, an epsilon.";
+constexpr const char* kOffsetNext = "A term is missing or added twice: a bias, a residual, an epsilon.";
 const Advice kFormula = {
     "every_element",
     "Compute the first element by hand from the contract (`fk-host show OP`). Check the formula "

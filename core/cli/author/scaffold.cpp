@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"

@@ -20,6 +20,7 @@
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/verdict_progress.hpp"
+#include "core/judge/plan/case_plan.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_documents.hpp"
