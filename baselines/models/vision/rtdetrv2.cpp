@@ -282,7 +282,7 @@ class RtDetrV2 : public Model {
                     {.channels = channels,
                      .kernel = kernel,
                      .stride = stride,
-                     .activation = last ? "none" : act});
+                     .activation = last ? "none" : "relu"});
     };
     if (config_.bottleneck) {
       layer(0, b.out / 4, 1, config_.stride_first ? b.stride : 1, false);
