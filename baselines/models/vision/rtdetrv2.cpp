@@ -169,16 +169,20 @@ class RtDetrV2 : public Model {
     if (projection) put(".conv.", ".0.");
   }
 
-  Value linear(Net& n, const std::string& path, Value x, int64_t out, bool wide = false) const {
-    Args args = {{"out_features", out}, {"x", x}};
-    if (wide) args.emplace_back("out", std::string("f32"));
-    return n("linear", path, args, {"bias"});
+  // In the dtype of x, or in another one.
+  Value linear(Net& n, const std::string& path, Value x, int64_t out, DType dtype) const {
+    return n("linear", path, {{"out_features", out}, {"x", x}, {"out", std::string(name(dtype))}},
+             {"bias"});
   }
-  // Products with relu between them. The last one is float32, because boxes are.
-  Value mlp(Net& n, const std::string& path, Value x, std::vector<int64_t> sizes, bool wide) const {
+  Value linear(Net& n, const std::string& path, Value x, int64_t out) const {
+    return linear(n, path, x, out, n.dtype(x));
+  }
+  // Products in this dtype, with relu between them.
+  Value mlp(Net& n, const std::string& path, Value x, const std::vector<int64_t>& sizes,
+            DType dtype) const {
     for (size_t i = 0; i < sizes.size(); ++i) {
       const bool last = i + 1 == sizes.size();
-      x = linear(n, fmt::format("{}.layers.{}", path, i), x, sizes[i], wide && last);
+      x = linear(n, fmt::format("{}.layers.{}", path, i), x, sizes[i], dtype);
       if (!last)
         x = n("activation", fmt::format("{}.relu.{}", path, i), {{"kind", "relu"}, {"x", x}});
     }
@@ -347,7 +351,7 @@ class RtDetrV2 : public Model {
     }
     const Value seen =
         norm(n, "model.enc_output.1", linear(n, "model.enc_output.0", x, channels), {});
-    const Value scores = linear(n, "model.enc_score_head", seen, config_.classes, true);
+    const Value scores = linear(n, "model.enc_score_head", seen, config_.classes, DType::f32);
     const Outputs best = n("topk_rows", "model.best_class", {{"top_k", 1}, {"x", scores}});
     const Outputs chosen =
         n("topk_rows", "model.chosen",
@@ -360,7 +364,7 @@ class RtDetrV2 : public Model {
                                  [sides = config_.sides()] { return anchor_boxes(sides).logits; });
     const Value around =
         n("gather_rows", "model.anchor_boxes", {{"x", table}, {"rows", flat("ids")}});
-    const Value delta = mlp(n, "model.enc_bbox_head", target, {channels, channels, 4}, true);
+    const Value delta = mlp(n, "model.enc_bbox_head", target, {channels, channels, 4}, DType::f32);
     boxes = n(
         "activation", "model.boxes",
         {{"kind", "sigmoid"}, {"x", n("add", "model.box_logits", {{"a", delta}, {"b", around}})}});
@@ -374,7 +378,7 @@ class RtDetrV2 : public Model {
     for (int64_t i = 0; i < config_.layers; ++i) {
       const std::string path = fmt::format("model.decoder.layers.{}", i);
       const Value place =
-          mlp(n, "model.decoder.query_pos_head", boxes, {2 * channels, channels}, false);
+          mlp(n, "model.decoder.query_pos_head", boxes, {2 * channels, channels}, n.dtype(x));
       const auto placed = [&](const std::string& name, Value v) -> Value {
         return n("add", path + name, {{"a", v}, {"b", place}});
       };
@@ -386,13 +390,13 @@ class RtDetrV2 : public Model {
       const Value wide = n("activation", path + ".relu",
                            {{"kind", "relu"}, {"x", linear(n, path + ".fc1", x, config_.mlp)}});
       x = norm(n, path + ".final_layer_norm", linear(n, path + ".fc2", wide, channels), x);
-      const Value delta =
-          mlp(n, fmt::format("model.decoder.bbox_embed.{}", i), x, {channels, channels, 4}, true);
+      const Value delta = mlp(n, fmt::format("model.decoder.bbox_embed.{}", i), x,
+                              {channels, channels, 4}, DType::f32);
       boxes = n("box_refine", path + ".boxes", {{"delta", delta}, {"reference", boxes}});
       n.tap(fmt::format("hidden.{}", i), {n.reshape(x, {images, queries, channels})});
     }
     const Value logits = linear(n, fmt::format("model.decoder.class_embed.{}", config_.layers - 1),
-                                x, config_.classes, true);
+                                x, config_.classes, DType::f32);
     n.output("logits", n.reshape(logits, {images, queries, config_.classes}));
     n.output("pred_boxes", n.reshape(boxes, {images, queries, 4}));
   }
@@ -421,7 +425,7 @@ class RtDetrV2 : public Model {
     const Expr rows = n.shape(x)[0];
     const Value value =
         linear(n, path + ".value_proj", n.reshape(memory, {all[0] * all[1], channels}), channels);
-    const Value offsets = linear(n, path + ".sampling_offsets", x, heads * places * 2, true);
+    const Value offsets = linear(n, path + ".sampling_offsets", x, heads * places * 2, DType::f32);
     const Value weights =
         n("softmax", path + ".softmax",
           {{"x", n.reshape(linear(n, path + ".attention_weights", x, heads * places),
