@@ -179,14 +179,18 @@ class YoloV10 : public Model {
     return n.reshape(both, {shape[0], shape[1], shape[2], left + right});
   }
 
-  // The first or the second half of the channels.
-  static Value half(Net& n, const std::string& path, Value x, int64_t which) {
-    const Dims shape = n.shape(x);
-    const int64_t wide = shape[3].value() / 2;
-    const Value part = n(
-        "prepend_rows", path,
-        {{"prefix_rows", 0}, {"x", n.slice(n.reshape(x, {rows_of(n, x), 2, wide}), 1, which, 1)}});
-    return n.reshape(part, {shape[0], shape[1], shape[2], wide});
+  // Part i of `count` equal parts of each row of x [..., C], with the last axis of the part. A
+  // copy, because narrow parts would begin at addresses that a view cannot have.
+  static Value part(Net& n, const std::string& path, Value x, int64_t count, int64_t i) {
+    Dims shape = n.shape(x);
+    const int64_t wide = shape.back().value() / count;
+    Expr rows = 1;
+    for (size_t d = 0; d + 1 < shape.size(); ++d) rows = rows * shape[d];
+    const Value which = computed(n, fmt::format("model.part.{}", i), DType::i32, {1},
+                                 [=] { return Numbers{static_cast<double>(i)}; });
+    shape.back() = wide;
+    return n.reshape(
+        n("select_rows", path, {{"x", n.reshape(x, {rows, count, wide})}, {"rows", which}}), shape);
   }
 
   // Rows of the same width side by side.
@@ -227,7 +231,7 @@ class YoloV10 : public Model {
     const int64_t out = config_.channels(base), channels = out / 2;
     const bool inverted = std::ranges::find(config_.inverted, layer) != config_.inverted.end();
     const Value both = conv_to(n, path + ".cv1", x, 2 * channels);
-    Value y = half(n, path + ".split", both, 1);
+    Value y = part(n, path + ".split", both, 2, 1);
     std::vector<Value> results;
     for (int64_t i = 0; i < config_.repeats(repeats); ++i) {
       const std::string block = fmt::format("{}.m.{}", path, i);
@@ -273,13 +277,13 @@ class YoloV10 : public Model {
   // Attention and an MLP over one half of the channels.
   Value partial_attention(Net& n, Value x) const {
     const std::string path = at(10);
-    const int64_t channels = channels_of(n, x), part = channels / 2;
-    const Value both = conv_to(n, path + ".cv1", x, 2 * part);
-    Value b = half(n, path + ".second", both, 1);
+    const int64_t channels = channels_of(n, x), inner = channels / 2;
+    const Value both = conv_to(n, path + ".cv1", x, 2 * inner);
+    Value b = part(n, path + ".second", both, 2, 1);
     b = sum_images(n, path + ".attn.sum", b, attention(n, path + ".attn", b));
-    const Value wide = conv_to(n, path + ".ffn.0", b, 2 * part);
-    b = sum_images(n, path + ".ffn.sum", b, conv_to(n, path + ".ffn.1", wide, part, 1, 1, false));
-    const Value a = half(n, path + ".first", both, 0);
+    const Value wide = conv_to(n, path + ".ffn.0", b, 2 * inner);
+    b = sum_images(n, path + ".ffn.sum", b, conv_to(n, path + ".ffn.1", wide, inner, 1, 1, false));
+    const Value a = part(n, path + ".first", both, 2, 0);
     return conv_to(n, path + ".cv2", concat(n, path + ".concat", {a, b}), channels);
   }
 
@@ -292,7 +296,10 @@ class YoloV10 : public Model {
     const Expr tokens = shape[1] * shape[2], rows = shape[0] * tokens;
     const Value qkv = conv_to(n, path + ".qkv", x, 2 * channels, 1, 1, false);
     const Value by_head = n.reshape(qkv, {shape[0], tokens, heads, 2 * width});
-    const auto part = [&](int64_t i) { return n.slice(by_head, 3, i * narrow, narrow); };
+    const auto quarter = [&](const char* name, int64_t i) {
+      return part(n, path + name, by_head, 4, i);
+    };
+    const Value q = quarter(".q", 0), k = quarter(".k", 1);
     std::vector<Value> halves;
     for (int64_t i = 0; i < 2; ++i) {
       const Value mixed = n("biased_attention", fmt::format("{}.halves.{}", path, i),
@@ -300,16 +307,14 @@ class YoloV10 : public Model {
                              {"num_kv_heads", heads},
                              {"head_dim", narrow},
                              {"scale", 1 / std::sqrt(static_cast<double>(narrow))},
-                             {"q", part(0)},
-                             {"k", part(1)},
-                             {"v", part(2 + i)}});
+                             {"q", q},
+                             {"k", k},
+                             {"v", quarter(i == 0 ? ".v.0" : ".v.1", 2 + i)}});
       halves.push_back(n.reshape(mixed, {rows * heads, narrow}));
     }
     const Value mixed = beside(n, path + ".concat", halves);
     // Places are a convolution of each channel of the values.
-    const Value values =
-        n("prepend_rows", path + ".values",
-          {{"prefix_rows", 0}, {"x", n.slice(n.reshape(qkv, {rows * heads, 2, width}), 1, 1, 1)}});
+    const Value values = part(n, path + ".values", by_head, 2, 1);
     const Value places = depthwise(n, path + ".pe", n.reshape(values, shape), 3, 1, false);
     return conv_to(n, path + ".proj", sum_images(n, path + ".sum", n.reshape(mixed, shape), places),
                    channels, 1, 1, false);
