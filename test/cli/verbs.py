@@ -47,7 +47,7 @@ run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")
 run(["show", "mixtral"], 0, "tiny profile")
 for op in json.loads(run(["list", "ops", "--json"], 0))["rows"]:  # prompt-sized; a whole layer has 40 tensors and more
     page = run(["show", op["op"]], 0, "Rules", "->strides[i]", "Cases", "FK_OP(" + op["op"])
-    assert len(page) < (8600 if op["level"] == 1 else 13200), op["op"]
+    assert len(page) < (9000 if op["level"] == 1 else 13200), op["op"]
 run(["show", "gated_mlp"], 0, ", silu_and_mul, linear", "host.child()")
 run(["show", "paged_attention"], 0, "int64_t plan(", "decode: B=4")
 rows = json.loads(run(["list", "plugins", "--json"], 0))["rows"]
