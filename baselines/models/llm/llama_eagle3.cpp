@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama with an EAGLE-3 draft: one layer over three of the target's hidden states. The
-// configuration is the target's with the draft's under `draft`; in the checkpoint the draft's names
-// (those of SafeAILab's and vLLM's) stand behind the prefix `draft.`.
+// configuration is the target's, with the draft's under `draft`. In the checkpoint, the draft's
+// tensors have the prefix `draft.` before the names of SafeAILab and vLLM.
 #include <algorithm>
 #include <cmath>
 

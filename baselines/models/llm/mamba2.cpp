@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mamba 2: layers of one mixer each, no attention and no pages. A request's past is two states of a
-// fixed size: the last inputs of the convolution and the recurrent state, each in the slot that the
-// engine gives it. The gated norm is over the channels of each group, as in mamba_ssm and in
+// fixed size: the last inputs of the convolution and the recurrent state. The engine gives the
+// request a slot in each. The gated norm is over the channels of each group, as in mamba_ssm and in
 // transformers 5.24.
 #include <cmath>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoint names are those of transformers; they are the same for every family that uses this.
+// Weights have the names of transformers. They are the same in every family of models with these
+// parts.
 #include "baselines/models/parts/decoder.hpp"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ void begin_attention(Net& n, const DecoderConfig& config) {
 void look_up(Net& n, DecoderStep& step, const DecoderConfig& config) {
   if (config.tied) {
     n.rename({{config.names.head + ".weight", config.names.embedding + ".weight"}});
-    // As a head too, a table of unit elements would give logits of the size sqrt(C).
+    // The table is the head too. With unit elements the logits would have the size sqrt(C).
     n.adapt([table = config.names.embedding + ".weight",
              gain = 1 / std::sqrt(static_cast<double>(config.hidden_size))](WeightSpec& spec) {
       if (spec.name == table) spec.stddev = gain;
@@ -104,8 +105,8 @@ void record_layer(Net& n, const std::string& op, const DecoderStep& step,
   n(op, layer_path(config, layer), std::move(args), config.with);
 }
 
-// Over all rows, though few are needed: the last hidden state is something to compare, and the norm
-// costs little.
+// Computes all rows, although few are needed. The tap needs the whole last hidden state for
+// comparisons, and the norm costs little.
 Value end_layers(Net& n, const DecoderStep& step, const DecoderConfig& config) {
   const Value x =
       n("rms_norm", config.names.norm, {{"x", step.hidden}, {"residual", step.residual}});
