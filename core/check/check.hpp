@@ -6,7 +6,7 @@
 // scratch, with guarded memory. All of this comes again at other addresses with other poison. Calls
 // are captured and replayed where the provider claims that. The values are compared with the
 // reference provider's under an error model. All runs in the calling process, which a bad plugin
-// may crash; isolate.hpp runs it in a child process.
+// may crash. So the verb `check` calls it in a worker process (core/cli/check.cpp).
 #pragma once
 #include <cstdint>
 #include <functional>
