@@ -148,7 +148,7 @@ class Siglip2 : public ImageModel {
     return n("linear", path, {{"out_features", out}, {"x", x}}, {"bias"});
   }
 
-  // torch's attention keeps the rows of q, k and v in one tensor.
+  // In checkpoints, one tensor has the rows of q, k and v, as in torch's attention.
   void cut_projection(WeightSpec& spec) const {
     const int64_t channels = config_.vit.hidden;
     const std::string head = "head.attention.";

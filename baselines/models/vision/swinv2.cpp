@@ -67,7 +67,7 @@ SwinConfig read_swinv2(const Config& config) {
 
 using Numbers = std::vector<double>;
 
-// The pixel of each token, window by window, where windows are moved down and right by `shift`.
+// The pixel of each token, window by window. Windows are moved down and right by `shift`.
 Numbers window_pixels(const SwinStage& s, int64_t shift) {
   Numbers pixels;
   const int64_t across = s.side / s.window;
