@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants of a product whose reference is a few lines: all are refused where the case tells right
-// from mutant, and named where it does not.
+// Mutants of a product whose reference has a few lines. All are refused if the case tells right
+// answers from mutants. Otherwise they are named.
 #include "core/cases/numerics/mutants.hpp"
 
 #include <algorithm>

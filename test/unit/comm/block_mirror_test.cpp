@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on several machines. If this fails, they read pieces that are torn, wait for a rank that
-// has given up, meet as if nothing had failed, or let another machine write where it must not.
+// Ranks on several machines. If this fails, they read torn pieces, or wait for a rank which has
+// given up. Or they meet after a failure, or let another machine write to forbidden places.
 #include "core/comm/block_mirror.hpp"
 
 #include <atomic>

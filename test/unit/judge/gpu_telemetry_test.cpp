@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of a GPU's clocks and of the driver's reasons for them. There is no GPU here: looks
-// are made up.
+// The judge's use of a GPU's clocks, and of the driver's reasons for them. There is no GPU here, so
+// the readings are invented.
 #include "core/judge/gpu_telemetry.hpp"
 
 #include <chrono>
