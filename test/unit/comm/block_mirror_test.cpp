@@ -31,7 +31,7 @@ void all_say(const std::vector<RankResult>& results, const std::string& text) {
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// What nobody else calls.
+// A call which no other rank makes.
 void another(SharedCommunicator& comm) {
   const fk_comm& c = *comm.table();
   Tensor x = numbers(DType::f32, comm.rank(), 3);
