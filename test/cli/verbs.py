@@ -198,7 +198,7 @@ run(["new", "rms_norm", "--name", "mine"], 0, "mine/rms_norm.cpp")
 run(["new", "rms_norm", "--name", "mine"], 2, "it is there already")
 for name in ("../up", "a b", "1st", "x" * 49, ""):
     run(["new", "rms_norm", "--name", name], 2, "is not a name")
-run(["new", "rms_norm", "--name", "other", "--lang", "rust"], 2, "known: c, cpp, cu, triton")
+run(["new", "rms_norm", "--name", "other", "--lang", "cobol"], 2, "known: c, cpp, cu")
 run(["new", "rms_nrom", "--name", "other"], 2, "did you mean `rms_norm`")
 assert "fk-host check mine" in (work / "candidates/mine/README.md").read_text()
 for verb in ("check", "bench"):
