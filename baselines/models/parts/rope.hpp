@@ -25,6 +25,8 @@ struct Rope {
   // `longrope`: the step of each pair is divided by a factor of its own, from one list for tables
   // up to the original positions, from another for longer ones. Empty: none.
   std::vector<double> short_factors, long_factors;
+  // `proportional`: only so many channels turn, by the steps of all; 0: all of them do.
+  int64_t turning = 0;
   double table_scale = 1;  // cosines and sines are multiplied by it
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
   bool reversed = false;   // turns the other way round: sines are negative
