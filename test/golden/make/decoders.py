@@ -95,6 +95,12 @@ CASES = {
     "deepseek_v2_plain": ("DeepseekV2", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24,
                                            **LATENT | dict(q_lora_rank=None))),
     "glm4_moe_lite": ("Glm4MoeLite", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, **LATENT)),
+    # An indexer chooses fewer positions than the prompt has. With few heads, scores of 0 would be ties.
+    "deepseek_v32": ("DeepseekV32", lm(num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1, n_group=3, topk_group=2,
+                                       routed_scaling_factor=1.5, index_topk=7, index_n_heads=16, index_head_dim=18, **LATENT, rope_parameters=YARN | dict(mscale=0.7, mscale_all_dim=0.6))),
+    # Two layers have the choice of the one before.
+    "glm_moe_dsa": ("GlmMoeDsa", lm(num_hidden_layers=4, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1,
+                                    routed_scaling_factor=1.5, index_topk=5, index_n_heads=16, index_head_dim=16, indexer_types=["full", "shared", "full", "shared"], **LATENT)),
     "youtu": ("Youtu", lm(num_key_value_heads=4, rope_interleave=False, **LATENT)),
     "minicpm3": ("MiniCPM3", lm(num_key_value_heads=4, scale_emb=6.0, dim_model_base=20, **LATENT)),
     "hyperclovax": ("HyperCLOVAX", lm(head_dim=10, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=0.25, attention_multiplier=0.2)),
