@@ -29,17 +29,21 @@ struct SparseMlaAttentionOp {
     if (max.kv_cache->shape[0] * (max.kv_cache->strides[0] / unit_of(max.kv_cache)) > int64_t{1}
                                                                                           << 31)
       throw unsupported{"kv_cache: slots count within 31 bits"};
-    need.scratch = threads_max() * floats_of(init, max.topk_ids->shape[1]) * 4;
+    const int64_t work = work_floats(init, head_groups(init.num_heads));
+    need.scratch = threads_max() * (padded(max.topk_ids->shape[1]) + work) * 4;
   }
   SparseMlaAttentionOp(const fk_host& host, const op::init& init, const op::weights&)
-      : init_(init), groups_(head_groups(init.num_heads)), threads_(threads_of(host)) {}
+      : init_(init),
+        groups_(head_groups(init.num_heads)),
+        work_floats_(work_floats(init, groups_)),
+        threads_(threads_of(host)) {}
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const auto* starts = data<int32_t>(args.cu_seqlens);
     const int64_t requests = args.block_tables->shape[0], listed = args.topk_ids->shape[1];
     const int64_t bytes = int64_t{starts[requests]} * listed * width() * init_.num_heads;
     share(threads_, starts[requests] * groups_, bytes, [&](int64_t item, int thread) {
-      float* work = static_cast<float*>(ctx.scratch) + thread * floats_of(init_, listed);
+      float* work = static_cast<float*>(ctx.scratch) + thread * (padded(listed) + work_floats_);
       run(args, item / groups_, item % groups_, reinterpret_cast<int32_t*>(work),
           work + padded(listed));
     });
@@ -56,9 +60,9 @@ struct SparseMlaAttentionOp {
     while (heads % groups != 0) ++groups;
     return groups;
   }
-  static int64_t floats_of(const op::init& init, int64_t listed) {
-    return padded(listed) + padded(attention_floats(init.num_heads / head_groups(init.num_heads),
-                                                    init.kv_lora_rank + init.qk_rope_head_dim));
+  static int64_t work_floats(const op::init& init, int64_t groups) {
+    return padded(
+        attention_floats(init.num_heads / groups, init.kv_lora_rank + init.qk_rope_head_dim));
   }
   static const char* row(const fk_in* view, int64_t token, int64_t head) {
     return data<char>(view) +
@@ -117,7 +121,7 @@ struct SparseMlaAttentionOp {
   }
 
   const op::init& init_;
-  const int64_t groups_;
+  const int64_t groups_, work_floats_;
   const int threads_;
   decltype(&generic::attention_task) kernel_ = FK_CPU_PICK(attention_task);
 };
