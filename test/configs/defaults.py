@@ -23,6 +23,7 @@ CLASSES = {
     "llm/qwen3_next": "Qwen3Next",
     "vision/convnextv2": "ConvNextV2",
     "vision/dinov3": "DINOv3ViT",
+    "vision/rtdetrv2": "RTDetrV2",
     "vision/siglip2": "Siglip2Vision",
     "vision/swinv2": "Swinv2",
     "vision/vjepa2": "VJEPA2",
