@@ -154,8 +154,10 @@ void Service::run(const JobQueue::Taken& taken, const std::string& device, size_
         service.logs_.erase(id);
       }
       std::error_code none;
-      for (const char* part : {"candidates", "cache/candidates", "log.txt"})
-        fs::remove_all(folder / part, none);
+      for (const char* part : {"candidates", "log.txt"}) fs::remove_all(folder / part, none);
+      // A process that was ended leaves copies of plugins. Headers are the same for each job.
+      for (const auto& entry : fs::directory_iterator(folder / "cache", none))
+        if (entry.path().filename() != "headers") fs::remove_all(entry.path(), none);
     }
   } cleanup{*this, taken.id, stop, folder};
   {
