@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "core/base/schema.hpp"
@@ -47,14 +48,34 @@ Json job_schema() {
     properties[key]["maxItems"] = 64;
     properties[key]["items"].update({{"pattern", "^[A-Za-z0-9_.:+=*-]{1,128}$"}});
   }
-  return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  properties["source"]["minLength"] = 1;
+  properties["plugin"]["contentEncoding"] = "base64";
+  properties["plugin"]["pattern"] =
+      "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$";
+  properties["size"]["enum"] = kRequestSizes;
+  for (const auto& limit : kRequestLimits)
+    properties[limit.key].update(
+        {{"type", "number"}, {"minimum", limit.least}, {"maximum", limit.most}});
+  const auto none_of = [](std::initializer_list<const char*> names) {
+    Json out = Json::object();
+    for (const char* key : names) out[key] = false;
+    return out;
+  };
+  const Json of_source = {{"required", {"source", "language"}},
+                          {"properties", none_of({"plugin"})}};
+  const Json of_plugin = {{"required", Json::array({"plugin"})},
+                          {"properties", none_of({"source", "language", "recipe"})}};
+  return {{"type", "object"},
+          {"properties", properties},
+          {"additionalProperties", false},
+          {"oneOf", {of_source, of_plugin}}};
 }
 
-Json number_in_query(const char* name, const char* meaning) {
+Json number_in_query(const char* name, int64_t most, const char* meaning) {
   return {{"name", name},
           {"in", "query"},
           {"description", meaning},
-          {"schema", {{"type", "integer"}, {"minimum", 0}, {"maximum", 1000}}}};
+          {"schema", {{"type", "integer"}, {"minimum", 0}, {"maximum", most}}}};
 }
 
 Json error_schema() {
@@ -81,7 +102,6 @@ Json openapi(const Service::Options& options) {
   Json schemas = {{"Error", error_schema()}, {"JobRequest", job_schema()}};
   schemas["Job"] = plain(schema_of_document<JobDocument>());
   schemas["Jobs"] = plain(schema_of_document<JobListDocument>());
-  // Inside a list a job has no `schema`.
   Json languages = Json::array();
   for (const auto& [name, extension] : options.languages) languages.push_back(name);
   schemas["JobRequest"]["properties"]["language"]["enum"] = languages;
@@ -94,8 +114,8 @@ Json openapi(const Service::Options& options) {
   post["requestBody"]["required"] = true;
   Json list = operation("The client's jobs, the newest first",
                         {{"200", answer_of("the jobs", json_of("Jobs"))}});
-  list["parameters"] = {number_in_query("limit", "so many, 100 if not given"),
-                        number_in_query("skip", "without the first of them")};
+  list["parameters"] = {number_in_query("limit", kListedMost, "so many, 100 if not given"),
+                        number_in_query("skip", kSkippedMost, "without the first of them")};
   const auto part = [&](const char* summary, Json body, const char* meaning, bool may_wait) {
     Json answers = {{"200", answer_of(meaning, std::move(body))}, {"404", fault("no such job")}};
     if (may_wait) answers["409"] = fault("the job's state does not allow it");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/beast/core/detail/base64.hpp>
 #include <cctype>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
@@ -20,7 +21,6 @@ namespace {
 
 constexpr const char* kWhere = "job";
 constexpr size_t kNameMost = 64, kWordsMost = 64, kWordMost = 128;
-constexpr double kBudgetMost = 3600, kPatienceMost = 300, kSecondsMost = 60;
 
 bool is_word(const std::string& text, std::string_view also) {
   return !text.empty() && std::ranges::all_of(text, [&](unsigned char c) {
@@ -36,7 +36,8 @@ void need_words(const char* key, const std::vector<std::string>& words) {
       fail(std::string(kWhere) + "." + key, "`" + excerpt(word) + "` is no name");
 }
 
-void need_range(const char* key, const Json& json, double least, double most) {
+void need_range(const RequestLimit& limit, const Json& json) {
+  const auto& [key, least, most] = limit;
   const auto found = json.find(key);
   if (found == json.end()) return;
   const bool fits =
@@ -66,20 +67,24 @@ JobRequest job_request_from(const Json& json, const SourceLanguages& languages) 
   fields(keys, every);
   std::vector<std::string> known, names;
   for (const auto& [key, schema] : keys.properties.items()) known.push_back(key);
-  for (const auto& [key, value] : json.items())
+  for (const auto& [key, value] : json.items()) {
     if (!contains(known, key))
       fail(kWhere, "has no key `" + excerpt(key) + "`", did_you_mean(key, known));
+    if (value.is_null()) fail(std::string(kWhere) + "." + key, "is null", "leave it out");
+  }
   JobRequest out;
   read_fields(json, out, kWhere);
   if (out.name.size() > kNameMost || !is_word(out.name, "_-") || out.name[0] == '-')
     fail("job.name", "has letters, digits, _ and - only, at most " + std::to_string(kNameMost));
-  if (out.source.empty() == out.plugin.empty())
+  if (json.contains("source") == json.contains("plugin"))
     fail(kWhere, "needs either a `source` or a `plugin`");
+  if (out.source.empty() && out.plugin.empty())
+    fail(json.contains("source") ? "job.source" : "job.plugin", "is empty");
   for (const auto& [name, extension] : languages) names.push_back(name);
   if (!out.source.empty() && !languages.contains(out.language))
     fail("job.language", "there is no language `" + excerpt(out.language) + "`",
          out.language.empty() ? join(names, ", ") : did_you_mean(out.language, names));
-  if (out.source.empty() && !(out.language.empty() && out.recipe.empty()))
+  if (out.source.empty() && (json.contains("language") || json.contains("recipe")))
     fail(kWhere, "`language` and `recipe` belong to a `source`");
   if (!out.plugin.empty()) plugin_bytes(out.plugin);
   need_words("ops", out.ops);
@@ -87,10 +92,10 @@ JobRequest job_request_from(const Json& json, const SourceLanguages& languages) 
   need_words("families", out.families);
   need_words("variants", out.variants);
   need_words("dtypes", out.dtypes);
-  if (!out.size.empty()) need_words("size", {out.size});
-  need_range("seconds", json, 0, kSecondsMost);
-  need_range("budget_s", json, 1, kBudgetMost);
-  need_range("patience_s", json, 1, kPatienceMost);
+  const std::vector<std::string> sizes(std::begin(kRequestSizes), std::end(kRequestSizes));
+  if (json.contains("size") && !contains(sizes, out.size))
+    fail("job.size", "there is no size `" + excerpt(out.size) + "`", did_you_mean(out.size, sizes));
+  for (const auto& limit : kRequestLimits) need_range(limit, json);
   return out;
 }
 

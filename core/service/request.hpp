@@ -40,6 +40,15 @@ void fields(Visitor& v, JobRequest& r) {
   v.optional("thorough", r.thorough, r.thorough, "all cases, and all timed");
 }
 
+// Numbers of a request and their limits.
+struct RequestLimit {
+  const char* key;
+  double least, most;
+};
+inline constexpr RequestLimit kRequestLimits[] = {
+    {"seconds", 0, 60}, {"budget_s", 1, 3600}, {"patience_s", 1, 300}};
+inline constexpr const char* kRequestSizes[] = {"full", "ci", "smoke", "range"};
+
 // Languages of sources and the extensions of their files.
 using SourceLanguages = std::map<std::string, std::string>;
 

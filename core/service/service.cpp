@@ -23,7 +23,6 @@ namespace {
 
 constexpr size_t kLogMost = size_t{256} << 10;
 constexpr size_t kStepMost = 200;
-constexpr int64_t kListed = 100, kListedMost = 1000;
 constexpr int kRetrySeconds = 5;
 
 std::string dumped(const Json& json) {
@@ -299,7 +298,7 @@ ApiAnswer Service::list(const ApiRequest& request, const std::string& query) {
   need_keys(query, {"limit", "skip"});
   JobListDocument out;
   const int64_t most = number_of(query, "limit", kListed, kListedMost);
-  const int64_t skip = number_of(query, "skip", 0, JobQueue::kEndedMost * 100);
+  const int64_t skip = number_of(query, "skip", 0, kSkippedMost);
   for (auto& job : queue_.list(request.client, most, skip)) out.jobs.emplace_back(std::move(job));
   return {200, dumped(document(out))};
 }

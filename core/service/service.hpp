@@ -84,6 +84,9 @@ class Service {
   std::vector<std::thread> threads_;
 };
 
+// Limits of a list of jobs: so many if no number is given, at most, and left out.
+constexpr int64_t kListed = 100, kListedMost = 1000, kSkippedMost = JobQueue::kEndedMost * 100;
+
 // The answer to a fault, in the form of each other error of this program.
 ApiAnswer api_error(unsigned status, const std::string& where, const std::string& what,
                     const std::string& hint = "");
