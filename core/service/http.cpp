@@ -42,7 +42,7 @@ using Fault = boost::system::error_code;
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);  // for a request, and between two of them
-constexpr auto kLook = std::chrono::milliseconds(200);
+constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kBeat = std::chrono::seconds(15);
 constexpr int kConnectionsMost = 512;
 constexpr uint32_t kHeaderMost = 16 << 10;
