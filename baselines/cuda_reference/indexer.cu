@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// indexer_scores: one thread per score. topk_rows: one block per row, which takes the best key that
+// indexer_scores: one thread per score. topk_positions: one block per row, which takes the best key that
 // is left. sparse_mla_attention: one block per token and head; scores lie in scratch.
 #include "fk/ops/indexer_scores.h"
 #include "fk/ops/sparse_mla_attention.h"
-#include "fk/ops/topk_rows.h"
+#include "fk/ops/topk_positions.h"
 #include "selection.cuh"
 
 namespace {
@@ -45,7 +45,7 @@ struct IndexerScores : Plain<fk::indexer_scores> {
   }
 };
 
-struct TopkRows : Plain<fk::topk_rows> {
+struct TopkPositions : Plain<fk::topk_positions> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Ref x = ref(a.x);
@@ -105,7 +105,7 @@ struct SparseMlaAttention : Plain<fk::sparse_mla_attention> {
   }
 };
 FK_OP(indexer_scores, IndexerScores);
-FK_OP(topk_rows, TopkRows);
+FK_OP(topk_positions, TopkPositions);
 FK_OP(sparse_mla_attention, SparseMlaAttention);
 
 }  // namespace

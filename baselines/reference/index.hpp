@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse attention by an indexer: scores of a token with the index keys of its request, and the
-// choice of the largest. indexer_scores, topk_rows and sparse_indexer share them.
+// choice of the largest. indexer_scores, topk_positions and sparse_indexer share them.
 #pragma once
 #include <algorithm>
 #include <limits>

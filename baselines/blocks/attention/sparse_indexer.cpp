@@ -35,7 +35,7 @@ void expand_sparse_indexer(Builder& b, const Region& r) {
           {"q", q},
           {"head_weights", weights},
           {"out", r["scores"]}});
-  r.call(b, "topk_rows", ".topk",
+  r.call(b, "topk_positions", ".topk",
          {{"top_k", r.integer("index_topk")}, {"x", r["scores"]}, {"ids", r["ids"]}});
 }
 

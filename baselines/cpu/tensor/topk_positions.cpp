@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_rows: numbers of a row become whole numbers with the order of the contract (value, then
+// topk_positions: numbers of a row become whole numbers with the order of the contract (value, then
 // lower index), of which the largest are selected and sorted.
 #ifdef FK_CPU_OPS
 #include <algorithm>
 #include <cstring>
 #include <functional>
 
-#include "fk/ops/topk_rows.h"
+#include "fk/ops/topk_positions.h"
 #include "op.hpp"
 
 namespace fk::cpu {
 
-struct TopkRowsOp {
-  using op = fk::topk_rows;
+struct TopkPositionsOp {
+  using op = fk::topk_positions;
   static constexpr fk_claims claims = cpu_claims;
 
   static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need& need) {
     need.scratch = threads_max() * bytes_of_row(max.x->shape[1]);
   }
-  TopkRowsOp(const fk_host& host, const op::init& init, const op::weights&)
+  TopkPositionsOp(const fk_host& host, const op::init& init, const op::weights&)
       : init_(init), threads_(threads_of(host)) {}
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {
@@ -57,7 +57,7 @@ struct TopkRowsOp {
   const op::init& init_;
   const int threads_;
 };
-FK_OP(topk_rows, TopkRowsOp);
+FK_OP(topk_positions, TopkPositionsOp);
 
 }  // namespace fk::cpu
 #endif

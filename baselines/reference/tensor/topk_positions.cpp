@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_rows: choose_largest() of every row (index.hpp).
-#include "fk/ops/topk_rows.h"
+// topk_positions: choose_largest() of every row (index.hpp).
+#include "fk/ops/topk_positions.h"
 #include "index.hpp"
 
 namespace fk::reference {
 namespace {
 
-struct TopkRows : Base<topk_rows> {
+struct TopkPositions : Base<topk_positions> {
   using Base::Base;
   struct Rows {
     double* x;
@@ -31,7 +31,7 @@ struct TopkRows : Base<topk_rows> {
     }
   }
 };
-FK_OP(topk_rows, TopkRows);
+FK_OP(topk_positions, TopkPositions);
 
 }  // namespace
 }  // namespace fk::reference
