@@ -4,6 +4,8 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "math.hpp"

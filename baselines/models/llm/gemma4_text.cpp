@@ -3,6 +3,7 @@
 // turns; in some models their values are the products of keys. The last layers may have the keys
 // and values of earlier ones. An MLP may have experts beside it. Each layer may see an embedding of
 // its own, and multiplies its output by a number.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
