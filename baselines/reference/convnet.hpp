@@ -53,6 +53,24 @@ inline ConvNorm conv_norm(Scratch& s, const Window& window, int64_t groups, int6
   return conv;
 }
 
+// An activation of the sum of a wide and a narrow convolution, each with its norm.
+struct RepVgg {
+  ConvNorm wide, point;
+  PixelActivation activation;
+  RepVgg(Scratch& s, int64_t channels, const ConvNormWeights& three, const ConvNormWeights& one,
+         double eps, PixelActivation f)
+      : wide(conv_norm(s, centred(3, 1), 1, channels, channels, three, eps, PixelActivation::none)),
+        point(conv_norm(s, centred(1, 1), 1, channels, channels, one, eps, PixelActivation::none)),
+        activation(f) {}
+  // `other` has room for an image.
+  void operator()(const PixelMap& x, const PixelMap& other, const PixelMap& out) const {
+    wide(x, out);
+    point(x, other);
+    for (int64_t i = 0; i < x.pixels() * x.channels; ++i)
+      out.at[i] = activated(out.at[i] + other.at[i], activation);
+  }
+};
+
 // Squeeze and excitation: the gates of an image's channels from their means, two products with an
 // activation between them.
 struct SqueezeExcite {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "baselines/models/parts/image.hpp"
+#include "baselines/models/parts/detection.hpp"
+#include "baselines/models/parts/residual_net.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "baselines/models/parts/vit.hpp"
 #include "core/base/error.hpp"
@@ -19,18 +19,9 @@ namespace {
 using namespace parts;
 using Numbers = std::vector<double>;
 
-// One residual block of the backbone.
-struct ResidualBlock {
-  std::string path;
-  int64_t in, out, stride;
-};
 struct DetrConfig {
-  int64_t colours = 0, image_size = 0;
-  // The backbone: widths of the stem and of its stages.
-  int64_t stem = 0;
-  bool bottleneck = true, stride_first = false;
-  std::string residual_activation;
-  std::vector<std::vector<ResidualBlock>> stages;
+  int64_t image_size = 0;
+  ResidualNet backbone;
   // Fusion of the last `levels` maps.
   int64_t levels = 0, hidden = 0, encoder_heads = 0, encoder_mlp = 0, encoder_layers = 0;
   std::vector<int64_t> attended;
@@ -42,58 +33,19 @@ struct DetrConfig {
   double offset_scale = 0;
   bool denoising = false;
 
+  int64_t narrow() const { return static_cast<int64_t>(static_cast<double>(hidden) * expansion); }
   int64_t side(int64_t level) const { return image_size / 8 >> level; }
+  std::vector<int64_t> sides() const {
+    std::vector<int64_t> all;
+    for (int64_t level = 0; level < levels; ++level) all.push_back(side(level));
+    return all;
+  }
   int64_t pixels() const {
     int64_t all = 0;
     for (int64_t level = 0; level < levels; ++level) all += side(level) * side(level);
     return all;
   }
 };
-
-// What the library's class of the backbone has for absent keys.
-Json backbone_defaults() {
-  return {{"num_channels", 3},
-          {"embedding_size", 64},
-          {"hidden_sizes", {256, 512, 1024, 2048}},
-          {"depths", {3, 4, 6, 3}},
-          {"layer_type", "bottleneck"},
-          {"hidden_act", "relu"},
-          {"downsample_in_first_stage", false},
-          {"downsample_in_bottleneck", false}};
-}
-
-void read_backbone(const Config& config, DetrConfig& c) {
-  c.colours = read_count(config, "num_channels");
-  c.stem = read_size(config, "embedding_size");
-  need_boolean(config, {"downsample_in_first_stage"}, false);
-  c.stride_first = config.boolean("downsample_in_bottleneck");
-  c.residual_activation = config.text("hidden_act");
-  const std::string kind = config.text("layer_type");
-  if (kind != "bottleneck" && kind != "basic")
-    config.fail_at("layer_type", "`" + excerpt(kind) + "` is not known", "basic, bottleneck");
-  c.bottleneck = kind == "bottleneck";
-  const auto sizes = config.integers("hidden_sizes"), depths = config.integers("depths");
-  if (sizes.size() != 4 || depths.size() != 4)
-    config.fail_at("hidden_sizes", "it and depths need one number for each of four stages");
-  int64_t in = c.stem;
-  for (size_t s = 0; s < sizes.size(); ++s) {
-    bounded(config, "hidden_sizes", sizes[s], kSizeMax);
-    bounded(config, "depths", depths[s], kCountMax);
-    if (c.bottleneck && sizes[s] % 4 != 0)
-      config.fail_at("hidden_sizes", "bottlenecks need multiples of 4");
-    auto& stage = c.stages.emplace_back();
-    for (int64_t i = 0; i < depths[s]; ++i, in = sizes[s])
-      stage.push_back({fmt::format("model.backbone.model.encoder.stages.{}.layers.{}", s, i), in,
-                       sizes[s], s > 0 && i == 0 ? 2 : 1});
-  }
-  if (!c.bottleneck && sizes[0] != c.stem)
-    config.fail_at("embedding_size", "with layer_type basic it must be the first of hidden_sizes");
-  if (config.texts("out_features", {"stage2", "stage3", "stage4"}) !=
-      std::vector<std::string>{"stage2", "stage3", "stage4"})
-    config.fail_at("out_features", "it must be the last three stages");
-  if (config.integers("out_indices", {2, 3, 4}) != std::vector<int64_t>{2, 3, 4})
-    config.fail_at("out_indices", "it must be [2, 3, 4]");
-}
 
 void read_fusion(const Config& config, DetrConfig& c) {
   c.levels = 3;
@@ -105,7 +57,7 @@ void read_fusion(const Config& config, DetrConfig& c) {
     config.fail_at("feat_strides", "only [8, 16, 32] is supported");
   c.hidden = read_size(config, "encoder_hidden_dim");
   for (size_t i = 0; i < 3; ++i) {
-    if (config.integers("encoder_in_channels")[i] != c.stages[i + 1].back().out)
+    if (config.integers("encoder_in_channels")[i] != c.backbone.stages[i + 1].back().out)
       config.fail_at("encoder_in_channels", "it must be the last three of hidden_sizes");
     if (config.integers("decoder_in_channels")[i] != c.hidden)
       config.fail_at("decoder_in_channels", "each must be encoder_hidden_dim");
@@ -126,6 +78,7 @@ void read_fusion(const Config& config, DetrConfig& c) {
   c.expansion = config.number("hidden_expansion");
   if (!(c.expansion > 0 && c.expansion <= 64))
     config.fail_at("hidden_expansion", "it must be between 0 and 64");
+  if (c.narrow() < 1) config.fail_at("hidden_expansion", "no channel is left");
   c.activation = config.text("activation_function");
   need_text(config, "encoder_activation_function", "gelu");
   need_boolean(config, {"normalize_before"}, false);
@@ -133,7 +86,7 @@ void read_fusion(const Config& config, DetrConfig& c) {
 
 DetrConfig read_rtdetrv2(const Config& config) {
   DetrConfig c;
-  read_backbone(config.child("backbone_config").or_else(backbone_defaults()), c);
+  c.backbone = read_residual_net(config.child("backbone_config"), "model.backbone.model");
   c.batch_eps = config.number("batch_norm_eps");
   c.layer_eps = config.number("layer_norm_eps");
   read_fusion(config, c);
@@ -170,9 +123,10 @@ class RtDetrV2 : public Model {
 
   std::unique_ptr<Engine> engine() const override {
     const int64_t side = config_.image_size;
-    return feedforward_engine({.phase = "detect",
-                               .outputs = {"logits", "pred_boxes"},
-                               .inputs = {{"pixel_values", {config_.colours, side, side}}}});
+    return feedforward_engine(
+        {.phase = "detect",
+         .outputs = {"logits", "pred_boxes"},
+         .inputs = {{"pixel_values", {config_.backbone.colours, side, side}}}});
   }
 
   void forward(Net& n, const std::string&) const override {
@@ -215,16 +169,20 @@ class RtDetrV2 : public Model {
     if (projection) put(".conv.", ".0.");
   }
 
-  Value linear(Net& n, const std::string& path, Value x, int64_t out, bool wide = false) const {
-    Args args = {{"out_features", out}, {"x", x}};
-    if (wide) args.emplace_back("out", std::string("f32"));
-    return n("linear", path, args, {"bias"});
+  // In the dtype of x, or in another one.
+  Value linear(Net& n, const std::string& path, Value x, int64_t out, DType dtype) const {
+    return n("linear", path, {{"out_features", out}, {"x", x}, {"out", std::string(name(dtype))}},
+             {"bias"});
   }
-  // Products with relu between them. The last one is float32, because boxes are.
-  Value mlp(Net& n, const std::string& path, Value x, std::vector<int64_t> sizes, bool wide) const {
+  Value linear(Net& n, const std::string& path, Value x, int64_t out) const {
+    return linear(n, path, x, out, n.dtype(x));
+  }
+  // Products in this dtype, with relu between them.
+  Value mlp(Net& n, const std::string& path, Value x, const std::vector<int64_t>& sizes,
+            DType dtype) const {
     for (size_t i = 0; i < sizes.size(); ++i) {
       const bool last = i + 1 == sizes.size();
-      x = linear(n, fmt::format("{}.layers.{}", path, i), x, sizes[i], wide && last);
+      x = linear(n, fmt::format("{}.layers.{}", path, i), x, sizes[i], dtype);
       if (!last)
         x = n("activation", fmt::format("{}.relu.{}", path, i), {{"kind", "relu"}, {"x", x}});
     }
@@ -238,62 +196,14 @@ class RtDetrV2 : public Model {
 
   // The maps of the last three stages, in as many channels as the fusion has.
   std::vector<Value> backbone(Net& n) const {
-    const std::string path = "model.backbone.model.embedder";
-    Value x = pixels(n, config_.colours, config_.image_size, config_.image_size);
-    for (int i = 0; i < 3; ++i)
-      x = conv_norm(n, fmt::format("{}.embedder.{}", path, i), x,
-                    {.channels = i < 2 ? config_.stem / 2 : config_.stem,
-                     .kernel = 3,
-                     .stride = i == 0 ? 2 : 1,
-                     .activation = config_.residual_activation});
-    x = pool(n, path + ".pooler", x, "max", 3, 1);
-    std::vector<Value> maps;
-    for (size_t s = 0; s < config_.stages.size(); ++s) {
-      for (const auto& block : config_.stages[s]) x = residual(n, block, x);
-      if (s == 0) continue;
-      maps.push_back(conv_norm(n, fmt::format("model.encoder_input_proj.{}", s - 1), x,
-                               {.channels = config_.hidden}));
-    }
+    std::vector<Value> maps =
+        residual_net(n, config_.backbone,
+                     pixels(n, config_.backbone.colours, config_.image_size, config_.image_size));
+    maps.erase(maps.begin());
+    for (size_t i = 0; i < maps.size(); ++i)
+      maps[i] = conv_norm(n, fmt::format("model.encoder_input_proj.{}", i), maps[i],
+                          {.channels = config_.hidden});
     return maps;
-  }
-  // Halves the image.
-  static Value pool(Net& n, const std::string& path, Value x, const char* kind, int64_t kernel,
-                    int64_t padding) {
-    const auto twice = [](int64_t v) { return std::vector<int64_t>{v, v}; };
-    return n("pool2d", path,
-             {{"kind", kind},
-              {"kernel_size", twice(kernel)},
-              {"stride", twice(2)},
-              {"padding", twice(padding)},
-              {"x", x}});
-  }
-  Value residual(Net& n, const ResidualBlock& b, Value x) const {
-    const std::string act = config_.residual_activation;
-    Value shortcut = x;
-    const bool halved = config_.bottleneck ? b.stride == 2 : b.in != b.out;
-    if (halved) shortcut = pool(n, b.path + ".shortcut.0", x, "average", 2, 0);
-    const bool first = b.path.ends_with(".0");
-    if (config_.bottleneck ? b.in != b.out || b.stride != 1 : first)
-      shortcut = conv_norm(n, b.path + (halved ? ".shortcut.1" : ".shortcut"), shortcut,
-                           {.channels = b.out});
-    Value y = x;
-    const auto layer = [&](int i, int64_t channels, int64_t kernel, int64_t stride, bool last) {
-      y = conv_norm(n, fmt::format("{}.layer.{}", b.path, i), y,
-                    {.channels = channels,
-                     .kernel = kernel,
-                     .stride = stride,
-                     .activation = last ? "none" : "relu"});
-    };
-    if (config_.bottleneck) {
-      layer(0, b.out / 4, 1, config_.stride_first ? b.stride : 1, false);
-      layer(1, b.out / 4, 3, config_.stride_first ? 1 : b.stride, false);
-      layer(2, b.out, 1, 1, true);
-    } else {
-      layer(0, b.out, 3, b.stride, false);
-      layer(1, b.out, 3, 1, true);
-    }
-    return by_rows(n, "activation", b.path + ".activation",
-                   sum_images(n, b.path + ".sum", y, shortcut), {{"kind", act}});
   }
 
   // Attention over the smallest map, then maps are fused from the smallest to the largest one, and
@@ -321,41 +231,36 @@ class RtDetrV2 : public Model {
           conv(n, fmt::format("{}downsample_convs.{}", path, i), maps[i], config_.hidden, 3, 2);
       maps[i + 1] = csp(n, fmt::format("{}pan_blocks.{}", path, i), half, maps[i + 1]);
     }
-    for (size_t i = 0; i < maps.size(); ++i) n.tap(fmt::format("map.{}", i), {maps[i]});
   }
   Value conv(Net& n, const std::string& path, Value x, int64_t channels, int64_t kernel,
-             int64_t stride, bool act = true) const {
+             int64_t stride) const {
     return conv_norm(n, path, x,
                      {.channels = channels,
                       .kernel = kernel,
                       .stride = stride,
-                      .activation = act ? config_.activation : "none",
+                      .activation = config_.activation,
                       .eps = config_.batch_eps});
   }
-  // Two maps of one size, fused: one path with blocks of a wide and a narrow convolution.
+  // Two maps of one size, fused.
   Value csp(Net& n, const std::string& path, Value a, Value b) const {
     const Dims shape = n.shape(a);
     const Expr rows = shape[0] * shape[1] * shape[2];
-    const auto narrow =
-        static_cast<int64_t>(static_cast<double>(config_.hidden) * config_.expansion);
-    const Value both = n.empty(n.dtype(a), {rows, 2 * config_.hidden});
+    const int64_t channels = config_.hidden, narrow = config_.narrow();
+    const Value both = n.empty(n.dtype(a), {rows, 2 * channels});
     n("concat", path + ".concat",
       {{"num_parts", 2},
-       {"size", config_.hidden},
-       {"x", std::vector<Value>{n.reshape(a, {rows, config_.hidden}),
-                                n.reshape(b, {rows, config_.hidden})}},
+       {"size", channels},
+       {"x", std::vector<Value>{n.reshape(a, {rows, channels}), n.reshape(b, {rows, channels})}},
        {"out", both}});
-    const Value x = n.reshape(both, {shape[0], shape[1], shape[2], 2 * config_.hidden});
-    Value y = conv(n, path + ".conv1", x, narrow, 1, 1);
-    for (int i = 0; i < 3; ++i) {
-      const std::string block = fmt::format("{}.bottlenecks.{}", path, i);
-      const Value wide = conv(n, block + ".conv1", y, narrow, 3, 1, false);
-      const Value point = conv(n, block + ".conv2", y, narrow, 1, 1, false);
-      y = by_rows(n, "activation", block + ".activation",
-                  sum_images(n, block + ".sum", wide, point), {{"kind", config_.activation}});
-    }
-    y = sum_images(n, path + ".sum", y, conv(n, path + ".conv2", x, narrow, 1, 1));
-    return narrow == config_.hidden ? y : conv(n, path + ".conv3", y, config_.hidden, 1, 1);
+    std::vector<std::string> with;
+    if (narrow != channels) with.emplace_back("conv3");
+    return n("csp_rep_layer", path,
+             {{"middle_channels", narrow},
+              {"out_channels", channels},
+              {"activation", config_.activation},
+              {"eps", config_.batch_eps},
+              {"x", n.reshape(both, {shape[0], shape[1], shape[2], 2 * channels})}},
+             with);
   }
 
   // Softmax attention of each image's rows x [B*T, C], where queries and keys see x + place.
@@ -399,19 +304,8 @@ class RtDetrV2 : public Model {
     const Expr images = n.shape(x)[0] / tokens;
     const int64_t channels = config_.hidden;
     const double theta = config_.theta;
-    const Value table = computed(n, path + ".places", n.dtype(x), {tokens, channels}, [=] {
-      const auto side = static_cast<int64_t>(std::lround(std::sqrt(tokens)));
-      const int64_t each = channels / 4;
-      Numbers all;
-      for (int64_t t = 0; t < tokens; ++t)
-        for (int64_t c = 0; c < channels; ++c) {
-          const auto at = static_cast<double>(c < 2 * each ? t / side : t % side);
-          const double angle =
-              at / std::pow(theta, static_cast<double>(c % each) / static_cast<double>(each));
-          all.push_back(c / each % 2 == 0 ? std::sin(angle) : std::cos(angle));
-        }
-      return all;
-    });
+    const Value table = computed(n, path + ".places", n.dtype(x), {tokens, channels},
+                                 [=] { return sines_of_pixels(tokens, channels, theta); });
     // A table before one row of each image, then the table alone.
     const Value behind = with_prefix(n, path + ".table", table,
                                      n.slice(n.reshape(x, {images, tokens, channels}), 1, 0, 1));
@@ -439,35 +333,13 @@ class RtDetrV2 : public Model {
     return all;
   }
 
-  // The logits of a box around each pixel [S, 4], and which boxes lie inside of the image.
-  Numbers anchors(bool inside) const {
-    Numbers all;
-    for (int64_t level = 0; level < config_.levels; ++level) {
-      const int64_t side = config_.side(level);
-      for (int64_t i = 0; i < side * side; ++i) {
-        const double size = std::ldexp(0.05, static_cast<int>(level)),
-                     wide = static_cast<double>(side);
-        const double box[] = {(static_cast<double>(i % side) + 0.5) / wide,
-                              (static_cast<double>(i / side) + 0.5) / wide, size, size};
-        const bool valid = std::ranges::all_of(box, [](double v) { return v > 0.01 && v < 0.99; });
-        if (inside) {
-          all.push_back(valid ? 1 : 0);
-          continue;
-        }
-        // A sigmoid of 1, which needs no more than a half float.
-        for (const double v : box) all.push_back(valid ? std::log(v / (1 - v)) : 1e4);
-      }
-    }
-    return all;
-  }
-
   // The best pixels of each image as queries [B*Q, C]; `boxes` [B*Q, 4] in float32.
   Value choose(Net& n, Value memory, Value& boxes) const {
     const int64_t pixels = config_.pixels(), channels = config_.width, queries = config_.queries;
     const Dims shape = n.shape(memory);
     const Expr rows = shape[0] * pixels;
     Value x = n.reshape(memory, {rows, channels});
-    const Numbers inside = anchors(true);
+    const Numbers inside = anchor_boxes(config_.sides()).inside;
     if (std::ranges::find(inside, 0.0) != inside.end()) {
       const Value gate = computed(n, "model.inside", n.dtype(x), {pixels, channels}, [=] {
         Numbers all;
@@ -479,7 +351,7 @@ class RtDetrV2 : public Model {
     }
     const Value seen =
         norm(n, "model.enc_output.1", linear(n, "model.enc_output.0", x, channels), {});
-    const Value scores = linear(n, "model.enc_score_head", seen, config_.classes, true);
+    const Value scores = linear(n, "model.enc_score_head", seen, config_.classes, DType::f32);
     const Outputs best = n("topk_rows", "model.best_class", {{"top_k", 1}, {"x", scores}});
     const Outputs chosen =
         n("topk_rows", "model.chosen",
@@ -488,11 +360,11 @@ class RtDetrV2 : public Model {
       return n.reshape(chosen[name], {shape[0] * queries});
     };
     const Value target = n("gather_rows", "model.queries", {{"x", seen}, {"rows", flat("rows")}});
-    const Value table =
-        computed(n, "model.anchors", DType::f32, {pixels, 4}, [this] { return anchors(false); });
+    const Value table = computed(n, "model.anchors", DType::f32, {pixels, 4},
+                                 [sides = config_.sides()] { return anchor_boxes(sides).logits; });
     const Value around =
         n("gather_rows", "model.anchor_boxes", {{"x", table}, {"rows", flat("ids")}});
-    const Value delta = mlp(n, "model.enc_bbox_head", target, {channels, channels, 4}, true);
+    const Value delta = mlp(n, "model.enc_bbox_head", target, {channels, channels, 4}, DType::f32);
     boxes = n(
         "activation", "model.boxes",
         {{"kind", "sigmoid"}, {"x", n("add", "model.box_logits", {{"a", delta}, {"b", around}})}});
@@ -502,11 +374,11 @@ class RtDetrV2 : public Model {
   void decode(Net& n, Value memory, Value x, Value boxes) const {
     const int64_t channels = config_.width, queries = config_.queries;
     const Expr images = n.shape(memory)[0];
-    n.common({{"spatial_shapes", shapes(n)}, {"level_start_index", starts(n)}});
+    levels(n);
     for (int64_t i = 0; i < config_.layers; ++i) {
       const std::string path = fmt::format("model.decoder.layers.{}", i);
       const Value place =
-          mlp(n, "model.decoder.query_pos_head", boxes, {2 * channels, channels}, false);
+          mlp(n, "model.decoder.query_pos_head", boxes, {2 * channels, channels}, n.dtype(x));
       const auto placed = [&](const std::string& name, Value v) -> Value {
         return n("add", path + name, {{"a", v}, {"b", place}});
       };
@@ -518,32 +390,31 @@ class RtDetrV2 : public Model {
       const Value wide = n("activation", path + ".relu",
                            {{"kind", "relu"}, {"x", linear(n, path + ".fc1", x, config_.mlp)}});
       x = norm(n, path + ".final_layer_norm", linear(n, path + ".fc2", wide, channels), x);
-      const Value delta =
-          mlp(n, fmt::format("model.decoder.bbox_embed.{}", i), x, {channels, channels, 4}, true);
+      const Value delta = mlp(n, fmt::format("model.decoder.bbox_embed.{}", i), x,
+                              {channels, channels, 4}, DType::f32);
       boxes = n("box_refine", path + ".boxes", {{"delta", delta}, {"reference", boxes}});
       n.tap(fmt::format("hidden.{}", i), {n.reshape(x, {images, queries, channels})});
     }
     const Value logits = linear(n, fmt::format("model.decoder.class_embed.{}", config_.layers - 1),
-                                x, config_.classes, true);
+                                x, config_.classes, DType::f32);
     n.output("logits", n.reshape(logits, {images, queries, config_.classes}));
     n.output("pred_boxes", n.reshape(boxes, {images, queries, 4}));
   }
 
-  Value shapes(Net& n) const {
-    return computed(n, "model.level_shapes", DType::i64, {config_.levels, 2}, [this] {
-      Numbers all;
-      for (int64_t i = 0; i < 2 * config_.levels; ++i)
-        all.push_back(static_cast<double>(config_.side(i / 2)));
-      return all;
-    });
-  }
-  Value starts(Net& n) const {
-    return computed(n, "model.level_starts", DType::i64, {config_.levels}, [this] {
-      Numbers all = {0};
-      for (int64_t i = 0; i + 1 < config_.levels; ++i)
-        all.push_back(all.back() + static_cast<double>(config_.side(i) * config_.side(i)));
-      return all;
-    });
+  // Sides of the maps, and where each of them begins.
+  void levels(Net& n) const {
+    Numbers sides, starts;
+    double before = 0;
+    for (int64_t i = 0; i < config_.levels; ++i) {
+      const auto side = static_cast<double>(config_.side(i));
+      sides.insert(sides.end(), 2, side);
+      starts.push_back(before);
+      before += side * side;
+    }
+    n.common({{"spatial_shapes", computed(n, "model.level_shapes", DType::i64, {config_.levels, 2},
+                                          [=] { return sides; })},
+              {"level_start_index", computed(n, "model.level_starts", DType::i64, {config_.levels},
+                                             [=] { return starts; })}});
   }
 
   // Deformable attention of queries x [B*Q, C]: values of a few places around each query's box.
@@ -554,7 +425,7 @@ class RtDetrV2 : public Model {
     const Expr rows = n.shape(x)[0];
     const Value value =
         linear(n, path + ".value_proj", n.reshape(memory, {all[0] * all[1], channels}), channels);
-    const Value offsets = linear(n, path + ".sampling_offsets", x, heads * places * 2, true);
+    const Value offsets = linear(n, path + ".sampling_offsets", x, heads * places * 2, DType::f32);
     const Value weights =
         n("softmax", path + ".softmax",
           {{"x", n.reshape(linear(n, path + ".attention_weights", x, heads * places),

@@ -107,6 +107,8 @@ class YoloV10 : public Model {
   }
 
   void forward(Net& n, const std::string&) const override {
+    // A single kernel has no module of its own.
+    if (!config_.large) n.rename({{"cv1.2.conv", "cv1.2"}});
     Value x = pixels(n, 3, config_.image_size, config_.image_size);
     const auto next = [&](int64_t layer, Value y) {
       n.tap(fmt::format("hidden.{}", layer), {y});
@@ -230,8 +232,7 @@ class YoloV10 : public Model {
     for (int64_t i = 0; i < config_.repeats(repeats); ++i) {
       const std::string block = fmt::format("{}.m.{}", path, i);
       const Value z = inverted ? inverted_block(n, block, y) : bottleneck(n, block, y);
-      // Inverted blocks have a sum wherever they stand.
-      y = residual || inverted ? sum_images(n, block + ".sum", y, z) : z;
+      y = residual && !inverted ? sum_images(n, block + ".sum", y, z) : z;
       results.push_back(y);
     }
     const Value all = join(n, path + ".join", both, concat(n, path + ".blocks", results));
@@ -243,21 +244,15 @@ class YoloV10 : public Model {
     return conv_to(n, path + ".cv2", conv_to(n, path + ".cv1", x, channels, 3), channels, 3);
   }
 
+  // With its sum.
   Value inverted_block(Net& n, const std::string& path, Value x) const {
-    const int64_t channels = channels_of(n, x);
-    Value y = depthwise(n, path + ".cv1.0", x, 3, 1, true);
-    y = conv_to(n, path + ".cv1.1", y, 2 * channels);
-    if (config_.large) {
-      // A wide and a narrow kernel, whose sum is activated.
-      const Value wide = depthwise(n, path + ".cv1.2.conv", y, 7, 1, false);
-      const Value narrow = depthwise(n, path + ".cv1.2.conv1", y, 3, 1, false);
-      y = by_rows(n, "activation", path + ".cv1.2.act",
-                  sum_images(n, path + ".cv1.2.sum", wide, narrow), {{"kind", "silu"}});
-    } else {
-      y = depthwise(n, path + ".cv1.2", y, 3, 1, true);
-    }
-    y = conv_to(n, path + ".cv1.3", y, channels);
-    return depthwise(n, path + ".cv1.4", y, 3, 1, true);
+    return n("compact_inverted_block", path,
+             {{"middle_channels", 2 * channels_of(n, x)},
+              {"middle_kernel_size", config_.large ? 7 : 3},
+              {"activation", "silu"},
+              {"eps", config_.eps},
+              {"x", x}},
+             config_.large ? std::vector<std::string>{"narrow"} : std::vector<std::string>{});
   }
 
   // The largest elements of ever larger windows.
