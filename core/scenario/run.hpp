@@ -54,8 +54,8 @@ struct CandidateGroup {
 std::vector<CandidateGroup> candidate_groups(const PluginSet& plugin_set, const RunOptions& options,
                                              Unusable& left_out);
 
-// Locks this machine's devices of all ranks and of the oracle, from the weights on: making weights
-// and computing answers disturb other jobs as much as timed work does.
+// Locks this machine's devices of all ranks and of the oracle. The lock begins before the weights
+// are made: weights and answers disturb other jobs as much as timed work does.
 DeviceLock devices_of_run(const Scenario& scenario, const RunOptions& options);
 
 // Workloads with these names in the scenario's order; without names all.

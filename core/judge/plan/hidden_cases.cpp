@@ -55,11 +55,25 @@ void leave_some(uint64_t draw, std::map<std::string, Value>& all, bool others = 
   });
 }
 
+// True for integers in float fields beside numbers of init: large scores, for example. They are
+// exact in float32 with this case's numbers and fields. With others rounding would move them.
+bool is_exact(const Contract& contract, const Case& source) {
+  const auto& init = contract.section(SectionId::init);
+  return contract.level == 1 &&
+         std::ranges::any_of(init, [](const Slot& s) { return s.kind == SlotKind::number; }) &&
+         std::ranges::any_of(source.values, [&](const auto& made) {
+           const Slot* slot = contract.find(made.first);
+           return made.second.starts_with("randint(") && slot && !slot->dtypes.empty() &&
+                  is_float(slot->dtypes[0]);
+         });
+}
+
 // Other numbers for init: the largest of a small case, or the smallest if the largest is the case's
 // own. Sizes and switches are excluded, because they would make another case.
 std::map<std::string, std::string> other_values(const Contract& contract, const Case& source,
                                                 uint64_t draw) {
   std::map<std::string, std::string> out;
+  if (is_exact(contract, source)) return out;
   const auto value_in = [](const Case& c, const Slot& slot) {
     const auto written = c.init.find(slot.name);
     return written == c.init.end() ? slot.default_value.f
@@ -148,7 +162,7 @@ bool goes_with_size(const Contract& contract, const std::string& field) {
 std::vector<std::vector<std::string>> other_fields(const Contract& contract, const Case& source) {
   std::set<std::set<std::string>> known = {{source.with.begin(), source.with.end()}};
   std::vector<std::vector<std::string>> out;
-  if (has_narrow(contract, source)) return out;
+  if (has_narrow(contract, source) || is_exact(contract, source)) return out;
   std::set<std::string> tied;
   if (contract.level > 1)
     for (const Case& c : contract.cases)
@@ -166,11 +180,26 @@ std::vector<std::vector<std::string>> other_fields(const Contract& contract, con
   return out;
 }
 
-using Contents = std::map<std::string, std::string>;  // field, generator
+struct Contents {
+  std::map<std::string, std::string> values;   // field, generator
+  std::map<std::string, std::string> numbers;  // of init, where exact contents need them
+};
 
 Case with_contents(Case source, const Contents& contents) {
-  for (const auto& [name, text] : contents) source.values[name] = text;
+  for (const auto& [name, text] : contents.values) source.values[name] = text;
+  for (const auto& [name, text] : contents.numbers) source.init[name] = text;
   return source;
+}
+
+std::map<std::string, std::string> numbers_of(const Contract& contract, const Case& c) {
+  std::map<std::string, std::string> out;
+  for (const Slot& slot : contract.section(SectionId::init)) {
+    if (slot.kind != SlotKind::number) continue;
+    const auto written = c.init.find(slot.name);
+    out[slot.name] =
+        written == c.init.end() ? fmt::format("{}", slot.default_value.f) : written->second;
+  }
+  return out;
 }
 
 // True when integer contents can be generated for these sizes.
@@ -191,14 +220,17 @@ bool can_be_made(const Contract& contract, const Case& source) {
 // other requests of rows. A sink's size belongs to the width of a head and stays. Above level 1
 // other values belong to sizes; only integers that can be generated and choices are taken. There
 // each field takes any small case's generator, so that none is left out; at level 1 all come from
-// one case.
+// one case. Exact contents take the numbers of their case along, and need its optional fields.
 Contents other_contents(const Contract& contract, const Case& source, uint64_t draw) {
   std::vector<Contents> sets;
   const bool layer = contract.level > 1;
   for (const Case& c : contract.cases) {
     if (c.size != "smoke") continue;
     Contents its;
-    bool fits = true;
+    const bool exact = is_exact(contract, c);
+    bool fits = !exact || std::set(c.with.begin(), c.with.end()) ==
+                              std::set(source.with.begin(), source.with.end());
+    if (exact) its.numbers = numbers_of(contract, c);
     for (const auto& [name, text] : c.values) {
       const Slot* slot = contract.find(name);
       const bool given = !text.starts_with("sinks(") && !source.values.count(name) &&
@@ -208,19 +240,20 @@ Contents other_contents(const Contract& contract, const Case& source, uint64_t d
           slot->section == SectionId::forward && !text.starts_with("constant(") &&
           (text.starts_with("either(") || (!slot->dtypes.empty() && !is_float(slot->dtypes[0])));
       fits &= layer || given;
-      if (given && (!layer || free)) its[name] = text;
+      if (given && (!layer || free)) its.values[name] = text;
     }
-    if (fits && !its.empty() && (!layer || can_be_made(contract, with_contents(source, its))))
+    if (fits && !its.values.empty() &&
+        (!layer || can_be_made(contract, with_contents(source, its))))
       sets.push_back(std::move(its));
   }
   if (sets.empty()) return {};
   if (layer) {
     std::map<std::string, std::set<std::string>> texts;
     for (const Contents& its : sets)
-      for (const auto& [name, text] : its) texts[name].insert(text);
+      for (const auto& [name, text] : its.values) texts[name].insert(text);
     Contents all;
     for (const auto& [name, of] : texts)
-      all[name] = *std::next(of.begin(), static_cast<int64_t>(draw % of.size()));
+      all.values[name] = *std::next(of.begin(), static_cast<int64_t>(draw % of.size()));
     if (can_be_made(contract, with_contents(source, all))) return all;
   }
   return sets[draw % sets.size()];
@@ -250,7 +283,7 @@ void release_numbers(const Contract& contract, Case& source) {
   });
 }
 
-// `most` limits the rows: a larger number is drawn as if it were this.
+// `most` limits the rows: a case with more rows counts as one with `most` rows.
 Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) {
   Variant out;
   const double share = Random(draw).uniform();

@@ -276,7 +276,7 @@ TEST_CASE("switches are as small cases have them whose optional fields are there
 
 namespace {
 
-// What is drawn of the first case of that size, of many draws.
+// The hidden cases of the first case of this size, for many secrets.
 std::vector<Case> drawn_above(const Catalog& catalog, const std::string& op,
                               const std::string& size) {
   const Contract& contract = catalog.at(op);
@@ -399,6 +399,29 @@ TEST_CASE("two calls of one case change each of its switches, and now and then o
     }
     CHECK(alone > 0);
   }
+}
+
+// Scores near -2^18 with another scale, or with a slope for each key, are rounded by whole weights.
+TEST_CASE("large scores keep the numbers and fields with which they are exact") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("paged_attention");
+  int large = 0;
+  for (const Case& c : contract.cases)
+    for (const std::string& variant : hidden_variants(contract, c))
+      for (uint64_t draw = 1; draw < 40; draw += 2) {
+        const Case posed =
+            pose(asked_of(contract, c, variant, draw << 47 | draw), contract, c).source;
+        const auto q = posed.values.find("q");
+        if (q == posed.values.end() || !q->second.starts_with("randint(")) continue;
+        ++large;
+        INFO(c.name << ", " << variant);
+        CHECK(posed.with.empty());
+        CHECK(std::stod(posed.init.at("scale")) == 0.25);
+        CHECK(std::stod(text_in(posed.init, "softcap").empty()
+                            ? "0"
+                            : text_in(posed.init, "softcap")) == 0);
+      }
+  CHECK(large > 20);
 }
 
 TEST_CASE("contents that cannot be made in larger sizes are not drawn") {
