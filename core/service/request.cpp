@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fields.hpp"
 #include "core/base/io.hpp"
+#include "core/base/schema.hpp"
 #include "core/base/text.hpp"
 #include "core/store/key.hpp"
 
