@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fields.hpp"
 #include "core/base/io.hpp"
+#include "core/base/schema.hpp"
 #include "core/base/text.hpp"
 #include "core/store/key.hpp"
 
@@ -96,6 +97,13 @@ JobRequest job_request_from(const Json& json, const SourceLanguages& languages) 
   if (json.contains("size") && !contains(sizes, out.size))
     fail("job.size", "there is no size `" + excerpt(out.size) + "`", did_you_mean(out.size, sizes));
   for (const auto& limit : kRequestLimits) need_range(limit, json);
+  return out;
+}
+
+std::string base64_of(const std::string& bytes) {
+  namespace codec = boost::beast::detail::base64;
+  std::string out(codec::encoded_size(bytes.size()), '\0');
+  out.resize(codec::encode(out.data(), bytes.data(), bytes.size()));
   return out;
 }
 

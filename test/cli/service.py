@@ -67,6 +67,11 @@ def raw(port, data):
         return peer.recv(4096).decode()
 
 
+def remote(url, token, *words):
+    return subprocess.run([host, "bench", *map(str, words), "--remote", url, "--size", "smoke", "--seconds", "0"],
+                          env=dict(env, FK_TOKEN=token), capture_output=True, text=True, timeout=120)
+
+
 def plugin(name):
     return bad / f"bad_{name}.so"
 
@@ -148,6 +153,14 @@ assert " 415 " in raw(port, head + b"Content-Type: text/plain\r\nContent-Length:
 assert " 413 " in raw(port, head + b"Content-Type: application/json\r\nContent-Length: 9999999\r\n\r\n")
 assert " 431 " in raw(port, head + b"X: " + b"x" * 20000)
 assert " 400 " in raw(port, b"nonsense\r\n\r\n")
+
+# `bench --remote`: the same verdicts and exit codes as here.
+done = remote(server.url, "0123456789abcdef-bob", norm.parent)
+assert done.returncode == 0 and "correct" in done.stdout, done.stdout + done.stderr
+done = remote(server.url, "0123456789abcdef-bob", plugin("value"), "--json")
+assert done.returncode == 1 and json.loads(done.stdout)["status"] == "wrong", done.stdout + done.stderr
+assert remote(server.url, "wrong", good).returncode == 2 and remote("http://127.0.0.1:1", "", good).returncode == 3
+assert remote(server.url, "0123456789abcdef-bob", good, "--profile").returncode == 2
 
 # A full queue: places, turns, limits, cancelling.
 held = ann.submit(plugin("hang"), patience_s=200, size="smoke", seconds=0)
