@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights have the names of transformers. They are the same in every family of models with these
-// parts.
+// Checkpoint names are those of transformers; they are the same for every family that uses this.
 #include "baselines/models/parts/decoder.hpp"
 
 #include <algorithm>
@@ -65,10 +64,11 @@ void begin_attention(Net& n, const DecoderConfig& config) {
 
 void look_up(Net& n, DecoderStep& step, const DecoderConfig& config) {
   if (config.tied) {
-    n.rename({{config.names.head + ".weight", config.names.embedding + ".weight"}});
-    // The table is the head too. With unit elements the logits would have the size sqrt(C).
-    n.adapt([table = config.names.embedding + ".weight",
+    // A draft's head ends with the same name, and is its own. As a head too, a table of unit
+    // elements would give logits of the size sqrt(C).
+    n.adapt([head = config.names.head + ".weight", table = config.names.embedding + ".weight",
              gain = 1 / std::sqrt(static_cast<double>(config.hidden_size))](WeightSpec& spec) {
+      if (spec.name == head) spec.name = table;
       if (spec.name == table) spec.stddev = gain;
     });
   }
@@ -105,8 +105,8 @@ void record_layer(Net& n, const std::string& op, const DecoderStep& step,
   n(op, layer_path(config, layer), std::move(args), config.with);
 }
 
-// Computes all rows, although few are needed. The tap needs the whole last hidden state for
-// comparisons, and the norm costs little.
+// Over all rows, though few are needed: the last hidden state is something to compare, and the norm
+// costs little.
 Value end_layers(Net& n, const DecoderStep& step, const DecoderConfig& config) {
   const Value x =
       n("rms_norm", config.names.norm, {{"x", step.hidden}, {"residual", step.residual}});
