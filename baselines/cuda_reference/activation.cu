@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul, gelu, swiglu_oai, activation, activation_and_mul: one thread per element of the output.
+// silu_and_mul, gelu, swiglu_oai, activation, activation_and_mul, box_refine: one thread per element of the output.
 #include "common.cuh"
 #define FK_ACTIVATION_EDITION 2
 #include "fk/ops/activation.h"
 #include "fk/ops/activation_and_mul.h"
+#include "fk/ops/box_refine.h"
 #include "fk/ops/gelu.h"
 #include "fk/ops/silu_and_mul.h"
 #include "fk/ops/swiglu_oai.h"
@@ -101,6 +102,18 @@ struct SwigluOai : Plain<fk::swiglu_oai> {
     });
   }
 };
+struct BoxRefine : Plain<fk::box_refine> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref delta = ref(a.delta), reference = ref(a.reference), out = ref(a.out);
+    const double eps = init.eps;
+    for_each(a.reference->shape[0] * init.size, ctx, [=] __device__(int64_t i) {
+      const double r = fmin(fmax(load(reference, i), 0.0), 1.0);
+      store(out, i, 1 / (1 + exp(-load(delta, i) - log(fmax(r, eps) / fmax(1 - r, eps)))));
+    });
+  }
+};
+FK_OP(box_refine, BoxRefine);
 FK_OP(silu_and_mul, SiluAndMul);
 FK_OP(activation, Activation);
 FK_OP(activation_and_mul, ActivationAndMul);

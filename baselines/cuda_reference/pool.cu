@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mean_pool: one thread per channel of an image, which sums over its positions in order. resize2d: one thread per element.
+// mean_pool: one thread per channel of an image, which sums over its positions in order. resize2d, pool2d: one thread per element.
 #include "common.cuh"
 #include "fk/ops/mean_pool.h"
+#include "fk/ops/pool2d.h"
 #include "fk/ops/resize2d.h"
 
 namespace {
@@ -20,6 +21,46 @@ struct MeanPool : Plain<fk::mean_pool> {
     });
   }
 };
+// The window of one axis: pixels [first, last) inside of the image, and its size without pixels beyond the padding.
+struct PoolAxis {
+  int64_t size, kernel, stride, padding;
+  __device__ int64_t first(int64_t at) const { return at * stride < padding ? 0 : at * stride - padding; }
+  __device__ int64_t last(int64_t at) const {
+    const int64_t end = at * stride - padding + kernel;
+    return end < size ? end : size;
+  }
+  __device__ int64_t padded(int64_t at) const {
+    const int64_t begin = at * stride - padding, end = begin + kernel;
+    return (end < size + padding ? end : size + padding) - begin;
+  }
+};
+struct Pool2d : Plain<fk::pool2d> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
+    for (int axis = 0; axis < 2; ++axis)
+      if (2 * init.padding->at[axis] > init.kernel_size->at[axis]) throw fk::unsupported{"padding: at most half of the kernel"};
+  }
+  PoolAxis axis(int i, int64_t size) const { return {size, init.kernel_size->at[i], init.stride->at[i], init.padding->at[i]}; }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const PoolAxis high = axis(0, a.x->shape[1]), wide = axis(1, a.x->shape[2]);
+    const int64_t width = init.size, rows = a.out->shape[1], columns = a.out->shape[2];
+    const bool largest = init.kind == FK_POOL2D_KIND_MAX, padding = init.count_include_pad;
+    for_each(a.out->shape[0] * rows * columns * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width, column = i / width % columns, row = i / width / columns % rows, b = i / width / columns / rows;
+      double sum = largest ? -INFINITY : 0;
+      for (int64_t y = high.first(row); y < high.last(row); ++y)
+        for (int64_t p = wide.first(column); p < wide.last(column); ++p) {
+          const double v = load(x, ((b * high.size + y) * wide.size + p) * width + c);
+          sum = largest ? fmax(sum, v) : sum + v;
+        }
+      const int64_t inside = (high.last(row) - high.first(row)) * (wide.last(column) - wide.first(column));
+      if (!largest) sum /= double(padding ? high.padded(row) * wide.padded(column) : inside);
+      store(out, i, sum);
+    });
+  }
+};
+FK_OP(pool2d, Pool2d);
 // Weights of one axis from `in` pixels to `out`.
 struct Resample {
   int64_t in, out;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_tokens, token_logprob, topk_logprobs: one block per row of logits.
+// sample_tokens, token_logprob, topk_logprobs, topk_rows, softmax: one block per row of logits.
 #include "fk/ops/sample_tokens.h"
+#include "fk/ops/softmax.h"
 #include "fk/ops/token_logprob.h"
 #include "fk/ops/topk_logprobs.h"
+#include "fk/ops/topk_rows.h"
 #include "selection.cuh"
 
 namespace {
@@ -78,6 +80,53 @@ struct TopkLogprobs : Plain<fk::topk_logprobs> {
     });
   }
 };
+struct TopkRows : Plain<fk::topk_rows> {
+  using Plain::Plain;
+  // A power of two.
+  static int64_t keys_of(const op::init& init) {
+    int64_t keys = 1;
+    while (keys < init.size) keys *= 2;
+    return keys;
+  }
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
+    if (init.top_k > init.size) throw fk::unsupported{"top_k exceeds the size of a row"};
+    if (max.x->shape[0] > INT32_MAX / init.size) throw fk::unsupported{"x: an element's place exceeds 31 bits"};
+    need.scratch = max.x->shape[0] * keys_of(init) * 8;
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), values = ref(a.values);
+    auto *ids = fk::data<int32_t>(a.ids), *rows = fk::data<int32_t>(a.rows);
+    auto* scratch = static_cast<uint64_t*>(ctx.scratch);
+    const int64_t width = init.size, count = init.top_k, many = keys_of(init);
+    for_rows(a.x->shape[0], kManyThreads, 0, ctx, [=] __device__(int64_t t) {
+      uint64_t* const keys = scratch + t * many;
+      // Every key of a row is larger than 0.
+      for (int64_t i = threadIdx.x; i < many; i += blockDim.x) keys[i] = i < width ? key_of(load(x, t * width + i), i) : 0;
+      __syncthreads();
+      sort_keys(keys, many);
+      for (int64_t k = threadIdx.x; k < count; k += blockDim.x) {
+        const int64_t i = index_of(keys[k]);
+        ids[t * count + k] = static_cast<int32_t>(i);
+        rows[t * count + k] = static_cast<int32_t>(t * width + i);
+        store(values, t * count + k, load(x, t * width + i));
+      }
+    });
+  }
+};
+struct SoftmaxRows : Plain<fk::softmax> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const int64_t width = init.size;
+    for_rows(a.x->shape[0], ctx, [=] __device__(int64_t t) {
+      const Softmax all = softmax_of(x, t * width, width);
+      for (int64_t c = threadIdx.x; c < width; c += blockDim.x)
+        store(out, t * width + c, exp(load(x, t * width + c) - all.most) / all.sum);
+    });
+  }
+};
+FK_OP(topk_rows, TopkRows);
+FK_OP(softmax, SoftmaxRows);
 FK_OP(sample_tokens, SampleTokens);
 FK_OP(token_logprob, TokenLogprob);
 FK_OP(topk_logprobs, TopkLogprobs);

@@ -4,6 +4,7 @@
 #include "fk/ops/add.h"
 #include "fk/ops/concat.h"
 #include "fk/ops/gather_rows.h"
+#define FK_PREPEND_ROWS_EDITION 2
 #include "fk/ops/prepend_rows.h"
 #define FK_SCALED_ADD_EDITION 2
 #include "fk/ops/scaled_add.h"
@@ -67,14 +68,18 @@ struct Concat : Plain<fk::concat> {
 struct PrependRows : Plain<fk::prepend_rows> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    if (init.prefix_rows > 0 && !max.prefix.or_null) throw fk::unsupported{"prefix_rows: without a prefix it is 0"};
+    if (init.prefix_rows > 0 && !max.prefix.or_null && !max.before.or_null)
+      throw fk::unsupported{"prefix_rows: without prefix and before it is 0"};
+    if (max.prefix.or_null && max.before.or_null) throw fk::unsupported{"before: not together with prefix"};
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    const Ref prefix = ref(a.prefix), x = ref(a.x), out = ref(a.out);
-    const int64_t width = init.size, before = a.prefix.or_null ? a.prefix.or_null->shape[0] : 0, all = before + a.x->shape[1];
+    const Ref prefix = ref(a.prefix), own = ref(a.before), x = ref(a.x), out = ref(a.out);
+    const int64_t before = a.prefix.or_null ? a.prefix.or_null->shape[0] : a.before.or_null ? a.before.or_null->shape[1] : 0;
+    const int64_t width = init.size, all = before + a.x->shape[1];
     for_each(a.x->shape[0] * all * width, ctx, [=] __device__(int64_t i) {
       const int64_t c = i % width, t = i / width % all, b = i / width / all;
-      store(out, i, t < before ? load(prefix, t * width + c) : load(x, x.at(b, t - before) + c));
+      if (t >= before) store(out, i, load(x, x.at(b, t - before) + c));
+      else store(out, i, own.data ? load(own, own.at(b, t) + c) : load(prefix, t * width + c));
     });
   }
 };

@@ -14,6 +14,7 @@ HOME = pathlib.Path(__file__).resolve().parents[2]
 MODELS = HOME / "baselines" / "models"
 CLASSES = {
     "audio/whisper": "Whisper",
+    "llm/gemma4_text": "Gemma4Text",
     "llm/jamba": "Jamba",
     "llm/kimi_linear": "KimiLinear",
     "llm/llama_eagle3": "Llama",
@@ -22,6 +23,7 @@ CLASSES = {
     "llm/qwen3_next": "Qwen3Next",
     "vision/convnextv2": "ConvNextV2",
     "vision/dinov3": "DINOv3ViT",
+    "vision/rtdetrv2": "RTDetrV2",
     "vision/siglip2": "Siglip2Vision",
     "vision/swinv2": "Swinv2",
     "vision/vjepa2": "VJEPA2",

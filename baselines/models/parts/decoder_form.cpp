@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "baselines/models/parts/description.hpp"
+#include "baselines/models/parts/latents.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 
@@ -128,16 +129,7 @@ class Reader {
     f_.base.head_bias = bias.boolean("head", false);
     f_.sinks = d_.boolean("sinks", false);
     f_.gate = d_.text("output_gate", "");
-    if (d_.boolean("latent", false)) {
-      DecoderForm::Latent& l = f_.latent;
-      l.q_rank = config_.has("q_lora_rank") ? read_size(config_, "q_lora_rank") : 0;
-      l.kv_rank = read_size(config_, "kv_lora_rank");
-      l.nope = read_count(config_, "qk_nope_head_dim");
-      l.rotary = f_.base.head_dim;
-      l.values = config_.has("v_head_dim") ? read_count(config_, "v_head_dim")
-                                           : f_.base.hidden_size / f_.base.heads;
-      need_number(config_, "qk_head_dim", static_cast<double>(l.nope + l.rotary));
-    }
+    if (d_.boolean("latent", false)) read_latents(d_, config_, f_);
     if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");
     if (f_.qk_norm == DecoderForm::QkNorm::head) f_.base.with.emplace_back("qk_norm");
     read_quantized();
@@ -478,10 +470,11 @@ bool DecoderForm::is_plain() const {
   const bool bare_blocks =
       gate.empty() && inside_attention.empty() && inside_mlp.empty() && base.rope.query_beta == 0;
   return names && scales && rotation && experts && attention && bare_blocks && !mxfp4 &&
-         !bidirectional && embedding_norm.empty() && norm == Norm::rms && norm_weight &&
-         !plus_one && after_attention.empty() && after_mlp.empty() && after_experts.empty() &&
-         !parallel && (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !mlp_bias &&
-         !down_bias && !norms_after_sum && gated && activation == "silu" && !transposed &&
+         !bidirectional && latent.index_heads == 0 && embedding_norm.empty() && norm == Norm::rms &&
+         norm_weight && !plus_one && after_attention.empty() && after_mlp.empty() &&
+         after_experts.empty() && !parallel &&
+         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !mlp_bias && !down_bias &&
+         !norms_after_sum && gated && activation == "silu" && !transposed &&
          qkv_rows == QkvRows::blocks;
 }
 

@@ -49,6 +49,10 @@ struct DecoderForm {
     // transformers fixes this value for norms of latents. No configuration changes it.
     static constexpr double eps = 1e-6;
     int64_t q_rank = 0, kv_rank = 0, nope = 0, rotary = 0, values = 0;
+    // An indexer chooses the positions that a token sees. No heads of it: all before the token.
+    int64_t index_heads = 0, index_dim = 0, index_top_k = 0;
+    bool index_neighbours = false;  // its rope turns neighbours, not halves
+    std::vector<bool> own_index;    // by layer; without one a layer has an earlier one's choice
   };
   Latent latent;
   double attention_scale = 0, attention_cap = 0;

@@ -5,6 +5,7 @@
 
 #include "baselines/models/parts/decoder_form.hpp"
 #include "baselines/models/parts/decoder_weights.hpp"
+#include "baselines/models/parts/latents.hpp"
 
 namespace fk::parts {
 
@@ -173,29 +174,13 @@ class Recording {
 
   Value attention(const std::string& at, int64_t layer, Value x) {
     n_.common({{"window", c_.windows[static_cast<size_t>(layer)]}});
-    if (f_.latent.kv_rank > 0) return latent_attention(at, layer, x);
+    if (f_.latent.kv_rank > 0)
+      return latent_attention(n_, f_, at, layer, x, tables_[f_.rope_at(layer)], chosen_);
     if (!is_self_attention(layer)) return attention_in_parts(at, layer, x);
     std::vector<std::string> with = c_.with;
     if (f_.sinks) with.emplace_back("sinks");
     if (f_.o_bias) with.emplace_back("o_bias");
     return n_("self_attention", at, {{"x", x}, {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
-              with);
-  }
-
-  Value latent_attention(const std::string& at, int64_t layer, Value x) {
-    const DecoderForm::Latent& l = f_.latent;
-    std::vector<std::string> with(l.q_rank > 0 ? 1 : 0, "q_a_norm");
-    if (f_.fp8.on) with.emplace_back("fp8");
-    return n_("mla_self_attention", at,
-              {{"q_lora_rank", l.q_rank},
-               {"kv_lora_rank", l.kv_rank},
-               {"qk_nope_head_dim", l.nope},
-               {"qk_rope_head_dim", l.rotary},
-               {"v_head_dim", l.values},
-               {"interleaved", f_.interleaved},
-               {"eps", DecoderForm::Latent::eps},
-               {"x", x},
-               {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
               with);
   }
 
@@ -487,6 +472,7 @@ class Recording {
   DecoderStep step_;
   std::vector<Value> tables_;  // of the ropes
   Value query_scale_;
+  Value chosen_;  // the positions that an indexer has chosen
   Value stream_, pending_;
 };
 

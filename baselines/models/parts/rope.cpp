@@ -75,7 +75,7 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
 void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   const std::string type = scaling.text("type", "default");
   const std::string kind = scaling.text("rope_type", type);
-  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn", "longrope"};
+  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn", "longrope", "proportional"};
   if (!contains(kinds, kind))
     scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
                  did_you_mean(kind, kinds));
@@ -83,6 +83,11 @@ void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   if (kind == "default" || kind == "linear") scaling.ignore("original_max_position_embeddings");
   if (kind == "default") return;
   if (kind == "longrope") return read_longrope(config, scaling, rope);
+  if (kind == "proportional") {
+    rope.turning = rope.rotary_dim;
+    rope.linear_factor = scaling.number("factor", 1);
+    return;
+  }
   const double factor = scaling.number("factor");
   if (!(factor > 0)) scaling.fail_at("factor", "the factor is positive");
   if (kind == "linear") {
@@ -172,6 +177,7 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
     share = read_share(p, keys, "partial_rotary_factor", share);
     rope.rotary_dim = rotated(config, head_dim, share);
     read_scaling(config, p, rope);
+    if (rope.turning > 0) share = 1;
     if (!keys.query_beta.empty()) {
       rope.query_beta = p.number(keys.query_beta, 0);
       rope.original_max_position =
@@ -203,6 +209,7 @@ std::vector<double> rope_frequencies(const Rope& rope) {
   for (int64_t i = 0; i < rope.rotary_dim; i += 2) {
     const double share = static_cast<double>(i) / static_cast<double>(rope.rotary_dim);
     double step = std::pow(rope.theta, -share) / rope.linear_factor;
+    if (rope.turning > 0 && i >= rope.turning) step = 0;
     if (rope.llama3) {
       const double turns = rope.original_max_position * step / (2 * std::numbers::pi);
       if (turns < rope.low_freq_factor) {

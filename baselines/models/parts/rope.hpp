@@ -27,6 +27,8 @@ struct Rope {
   // `longrope`: the angular step of each pair is divided by a factor of its own. Tables up to the
   // original positions use the first list, longer tables the second. Empty: no longrope.
   std::vector<double> short_factors, long_factors;
+  // `proportional`: only so many channels turn, by the steps of all; 0: all of them do.
+  int64_t turning = 0;
   double table_scale = 1;  // cosines and sines are multiplied by it
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
   bool reversed = false;   // turns the other way round: sines are negative

@@ -142,6 +142,19 @@ TEST_CASE("det finds a detection whose place among close scores is another") {
   CHECK(metric("det").compare(got, want, false).rms < 1e-3);
 }
 
+TEST_CASE("det allows a query several likely classes") {
+  Answers want = detections(0, 1);
+  fk::Random values(7);
+  for (auto& [id, r] : want)
+    for (float& logit : r.tensors[0].values) logit = static_cast<float>(values.normal());
+  CHECK(more(metric("det").compare(want, want, false), "map_loss") == Approx(0).margin(1e-12));
+  CHECK(metric("det").compare(turned(want), want, false).rms == 0);
+  // Each query has the box of another.
+  Answers got = want;
+  for (auto& [id, r] : got) std::ranges::reverse(r.tensors[1].values);
+  CHECK(more(metric("det").compare(got, want, false), "map_loss") > 0.5);
+}
+
 TEST_CASE("det has the precision that COCO would have") {
   const Answers want = detections(0, 1);
   // Boxes of 0.8 of the width overlap by 0.8: right at 0.50 to 0.80, seven of ten thresholds.
