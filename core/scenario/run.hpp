@@ -49,8 +49,8 @@ struct CandidateGroup {
   std::vector<const FoundPlugin*> plugins;  // at least one
   SideReport report() const;                // before it is opened
 };
-// The wanted candidates: one group each, or one of all usable ones. Then the others are added to
-// `left_out`.
+// The wanted candidates, each in a group of its own. With RunOptions::together, one group has all
+// usable candidates, and `left_out` gets the others.
 std::vector<CandidateGroup> candidate_groups(const PluginSet& plugin_set, const RunOptions& options,
                                              Unusable& left_out);
 

@@ -23,7 +23,8 @@ namespace fk {
 
 namespace {
 
-// Of what the other implementation is off in bfloat16: its roundings and ours are other draws.
+// Share of the other implementation's error in bfloat16, which bounds ours. Its roundings are
+// independent of ours, so ours may be larger.
 constexpr double kRoomOfOther = 1.5;
 
 // Ends a case without a result.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // topk_positions: numbers of a row become whole numbers with the order of the contract (value, then
-// lower index), of which the largest are selected and sorted.
+// lower index). The largest whole numbers are selected and sorted.
 #ifdef FK_CPU_OPS
 #include <algorithm>
 #include <cstring>
@@ -36,7 +36,7 @@ struct TopkPositionsOp {
   // Whole cache lines, so that two threads do not share one.
   static int64_t bytes_of_row(int64_t count) { return padded(2 * count) * 4; }
 
-  // Larger numbers have larger keys. Of equal numbers the lower index has the larger one.
+  // Larger numbers have larger keys. If numbers are equal, the lower index has the larger key.
   static uint64_t key_of(float x, int64_t index) {
     const float plain = x == 0 ? 0.f : x;  // -0 equals 0
     uint32_t bits = 0;
