@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax: the largest element of a row, then exponentials into a row of floats with their sum, and
-// one product.
+// one product. A short row is one vector.
 #include "math.hpp"
 
 namespace fk::cpu {
@@ -15,16 +15,26 @@ FK_CPU_KERNEL(softmax_rows, const SoftmaxRows&, int64_t begin, int64_t end, floa
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
+// v, whose lanes behind the end of a row are `value`.
+FK_INLINE Vf outside(Vf v, Full, float) { return v; }
+FK_INLINE Vf outside(Vf v, int64_t n, float value) {
+  Vi lane;
+  for (int32_t i = 0; i < static_cast<int32_t>(kLanes); ++i) lane[i] = i;
+  return lane < Vi{} + static_cast<int32_t>(n) ? v : splat(value);
+}
+
 // Rows [begin, end); `row` has room for one row.
 void softmax_rows(const SoftmaxRows& a, int64_t begin, int64_t end, float* row) {
   with_type(a.type, [&]<class T>() {
     for (int64_t t = begin; t < end; ++t) {
       const T* x = static_cast<const T*>(a.x) + t * a.channels;
       T* out = static_cast<T*>(a.out) + t * a.channels;
-      const auto outside = [](Vf v, auto n, float value) {
-        for (int64_t lane = lanes(n); lane < kLanes; ++lane) v[lane] = value;
-        return v;
-      };
+      if (a.channels <= kLanes) {
+        const Vf v = outside(load_n(x, a.channels), a.channels, -__builtin_inff());
+        const Vf e = exp(v - max(v));
+        store_n(out, e * (1 / sum(e)), a.channels);
+        continue;
+      }
       Vf most = splat(-__builtin_inff());
       each_vector(a.channels, [&](int64_t c, auto n) {
         most = max(most, outside(load(x + c, n), n, -__builtin_inff()));
