@@ -39,6 +39,9 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
   for (const auto& f : r.fields)
     if (f.present && (f.values.starts_with("moe_") || f.values.starts_with("routed_")))
       return std::nullopt;
+  // Rows which share a scale depend on each other.
+  for (const auto& [name, code] : r.contract->tolerance.codes)
+    if (code.rows.eval(r.axes) > 1) return std::nullopt;
   Variant small = variant;
   const auto axes = smaller_axes(r, values, keep);
   if (axes.empty()) return std::nullopt;
