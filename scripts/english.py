@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""english.py [--lower] [PATH...]: sentences which are hard to read, in documents and in comments of the host.
+"""english.py [--lower] [PATH...]: sentences which are hard to read, in documents and in comments of the host and baselines.
 
 It finds sentences which begin with Of, Who, What or Whether, sentences above 25 words, and words of the older vocabulary.
 english_ceilings.json has the number of findings which each folder may have, and scripts/tidy.py compares with it. A number
@@ -76,15 +76,15 @@ def findings(path):
 
 
 def folder_of(path):
-    """The folder which a file counts for: documents together, the host by room."""
+    """The folder which a file counts for: documents together, host and baselines by room."""
     parts = path.relative_to(root).parts
-    return "/".join(parts[:2]) if parts[0] == "core" and len(parts) > 2 else "documents" if path.suffix == ".md" else parts[0]
+    return "/".join(parts[:2]) if parts[0] in ("core", "baselines") and len(parts) > 2 else "documents" if path.suffix == ".md" else parts[0]
 
 
 def files():
     for pattern in ("*.md", "docs/*.md", "registry/*.md", "scenarios/*.md", "scripts/*.md", "plugin_api/**/*.md", "candidates/*.md"):
         yield from root.glob(pattern)
-    for pattern in ("core/**/*", "plugin_api/fk/**/*"):
+    for pattern in ("core/**/*", "plugin_api/fk/**/*", "baselines/**/*"):
         yield from (p for p in root.glob(pattern) if p.suffix in (".h", ".hpp", ".cpp", ".cu", ".cuh"))
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the layout promises: include directions, pairs of files, sizes, functions, first lines, words, English, the
-table of scripts, files of results. Run by the tests."""
+table of scripts, files of results, names of headers. Run by the tests."""
 import pathlib, re, shutil, subprocess, sys
 
 import english, functions
 
 root = pathlib.Path(__file__).resolve().parent.parent
-order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "eval", "deploy", "cli"]
+order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "eval", "service", "deploy", "cli"]
 problems = []
 
 
@@ -108,6 +108,19 @@ def check_scripts(files):
         complain(page, f"`{name}` " + ("has several rows" if name in there else "is not in scripts/"))
 
 
+def check_headers(files):
+    """A header which a comment or a document names exists."""
+    there = {f.name for f in files}
+    for f in files:
+        parts = f.relative_to(root).parts
+        if f.suffix == ".md" and parts[-1] != "CHANGELOG.md" or f.suffix in (".hpp", ".cpp", ".cuh", ".cu", ".h") and parts[0] in ("core", "baselines", "plugin_api"):
+            for line in f.read_text(errors="replace").split("\n"):
+                text = line if f.suffix == ".md" else line.partition("//")[2]
+                for name in re.findall(r"(?<![\w<])[\w/.-]*?(\w+\.(?:hpp|cuh))\b", text):
+                    if name not in there:
+                        complain(f, f"names `{name}`, which does not exist")
+
+
 def check_results(files):
     """docs/results has one file of each subject, and every file which a source or a document names."""
     subjects = {}
@@ -140,6 +153,7 @@ for folder, content in folders.items():
 check_pairs()
 check_scripts(files)
 check_results(files)
+check_headers(files)
 problems += [*english.complaints(), *functions.complaints()]
 print("\n".join(problems) if problems else f"{len(files)} files are tidy")
 sys.exit(bool(problems))

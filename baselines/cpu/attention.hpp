@@ -28,8 +28,8 @@ struct AttentionTask {
   int64_t keys;        // their number
   int64_t window;      // a token does not see keys at this distance or further; 0: no limit
   const float* sinks;  // [group] or null
-  // [group] or null: a score grows by its head's slope times the distance from the query to the
-  // key, which is negative for keys before the query.
+  // [group] or null: a score grows by its head's slope times (key position - query position). This
+  // difference is negative for keys before the query.
   const float* slopes;
   // A tree of draft tokens: of the keys from tree_first on, token i sees key tree_first + j if
   // mask[i * mask_stride + j] is not 0. Null: token i sees them all.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of recurrences whose state is a matrix for each head (gated_linear_attention,
-// gated_delta_rule, dplr_recurrence and their forms with one token), and the class that the ops
-// derive from. Columns of a state do not depend on each other, so the kernel takes a tile of
-// columns, token by token, with the tile in the first-level cache.
+// The kernel of recurrences whose state is a matrix for each head, and the base class of their ops.
+// The ops are gated_linear_attention, gated_delta_rule, dplr_recurrence and their forms with one
+// token. Columns of a state do not depend on each other. So the kernel keeps a tile of columns in
+// the first-level cache and takes it through all tokens.
 #pragma once
 #include "level.hpp"
 

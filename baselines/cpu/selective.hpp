@@ -75,8 +75,8 @@ class SelectiveOp {
     const int32_t* slots = data<int32_t>(args.state_slots);
     const int64_t requests = args.state_slots->shape[0];
     const int64_t blocks = (init_.channels + kSelectiveChannels - 1) / kSelectiveChannels;
-    // An estimate: each state element is read and written (8 bytes), and the exponential of a token
-    // and a state element takes the time of 16 bytes.
+    // An estimate: each state element is read and written (8 bytes). The exponential of a token and
+    // a state element takes the time of 16 bytes.
     const int64_t bytes =
         (requests * 8 + args.x->shape[0] * 16) * init_.channels * init_.state_size;
     share(threads_, requests * blocks, bytes, [&](int64_t item, int thread) {

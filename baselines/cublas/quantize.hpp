@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds rows of floats to f8e4m3 in groups of 128, by quantize_input of linear_fp8_block. Scales
-// stand as cuBLASLt's 1 x 128 blocks want them.
+// have the layout of cuBLASLt's blocks of 1 x 128 values.
 #pragma once
 #include <cuda_runtime_api.h>
 

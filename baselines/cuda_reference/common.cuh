@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by all ops of this provider: elements of any float type in views with strides, reductions
-// of a block in a fixed order, launches, and the base class of ops. The code is plain rather than
-// fast, and sums are double.
+// Shared by all ops of this provider: elements of any float type in views with strides, and
+// reductions of a block in a fixed order. Also launches, and the base class of ops. The code is
+// plain rather than fast, and sums are double.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

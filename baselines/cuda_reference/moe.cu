@@ -3,7 +3,7 @@
 #include "fk/ops/grouped_topk.h"
 #include "fk/ops/moe_align.h"
 #include "fk/ops/moe_sum.h"
-#define FK_TOPK_SOFTMAX_EDITION 2
+#define FK_TOPK_SOFTMAX_EDITION 3
 #include "fk/ops/topk_softmax.h"
 #include "selection.cuh"
 
@@ -32,7 +32,7 @@ __device__ void mix(const Ref& logits, int64_t base, int64_t experts, double rea
 struct TopkSoftmax : Plain<fk::topk_softmax> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    const Ref logits = ref(a.logits);
+    const Ref logits = ref(a.logits), scale = ref(a.expert_scale);
     auto* weights = fk::data<float>(a.topk_weights);
     auto* ids = fk::data<int32_t>(a.topk_ids);
     const int64_t experts = init.num_experts, chosen = init.top_k;
@@ -50,8 +50,11 @@ struct TopkSoftmax : Plain<fk::topk_softmax> {
         if (threadIdx.x == 0) ids[t * chosen + k] = int32_t(index_of(key));
       }
       if (threadIdx.x != 0) return;
-      if (reach > 0) return mix(logits, base, experts, reach, renormalize, ids + t * chosen, weights + t * chosen, chosen);
-      for (int64_t k = 0; k < chosen; ++k) weights[t * chosen + k] = float(share(ids[t * chosen + k]) / (renormalize ? kept : 1));
+      if (reach > 0) mix(logits, base, experts, reach, renormalize, ids + t * chosen, weights + t * chosen, chosen);
+      for (int64_t k = t * chosen; k < (t + 1) * chosen; ++k) {
+        if (!(reach > 0)) weights[k] = float(share(ids[k]) / (renormalize ? kept : 1));
+        if (scale.data) weights[k] *= float(load(scale, ids[k]));
+      }
     });
   }
 };

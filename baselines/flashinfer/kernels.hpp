@@ -88,11 +88,12 @@ struct LatentAttention {
 struct LatentWork {
   int per_tile, teams;
   const int32_t* bounds;
-  // By item: the request, its first query token, its query tokens and keys; the tile's first row;
-  // the keys of this part; the first row in `partial`. -1 there: all keys, written to out.
+  // By item: the request, its first query token, its numbers of query tokens and keys. Also the
+  // tile's first row, the keys of this part, and the first row in `partial`. An item with
+  // partial_row -1 has all keys and writes to out.
   const int32_t *request, *q_first, *queries, *keys, *row, *key_first, *key_end, *partial_row;
-  // By block: rows of out (token * heads + head) to merge; the first and the end of their parts;
-  // the distance between the parts of a row.
+  // By block: rows of out (token * heads + head) to merge. Their parts have a first, an end, and a
+  // distance between the parts of a row.
   const int32_t *merge_row, *merge_end, *parts_row, *parts_end, *parts_stride;
   void* partial;
   float* partial_lse;

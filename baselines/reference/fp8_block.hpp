@@ -111,14 +111,18 @@ void experts_sum(const Init& init, const Weights& w, const double* weights, cons
   fk_opt_in scale13{}, scale2{}, bias13{}, bias2{};
   if constexpr (requires { w.w13_scale_inv; }) scale13 = w.w13_scale_inv, scale2 = w.w2_scale_inv;
   if constexpr (requires { w.w13_bias; }) bias13 = w.w13_bias, bias2 = w.w2_bias;
-  bool pairs = false;  // the activation is swiglu_pairs()
-  if constexpr (requires { init.activation; }) pairs = init.activation != 0;
+  int64_t activation = 0;  // silu, swiglu_oai, gelu_tanh
+  if constexpr (requires { init.activation; }) activation = init.activation;
   experts_sum(
       channels, init.top_k, weights, ids, x, row.hidden, row.part, out,
       [&](int64_t e, const double* from, double* to) {
         product(w.w13, scale13, bias13, e, 2 * width, channels, from, to);
       },
-      [&](double* h) { pairs ? swiglu_pairs(h, width) : silu_halves(h, width); },
+      [&](double* h) {
+        if (activation == 0) return silu_halves(h, width);
+        if (activation == 1) return swiglu_pairs(h, width);
+        for (int64_t i = 0; i < width; ++i) h[i] = gelu(h[i], true) * h[width + i];
+      },
       [&](int64_t e, const double* from, double* to) {
         product(w.w2, scale2, bias2, e, channels, width, from, to);
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An example of a candidate: rms_norm on the CPU for float32 and bfloat16, one pass for the sum of squares
-// with eight partial sums that the compiler keeps in vector registers.
+// An example of a candidate: rms_norm on the CPU for float32 and bfloat16. One pass makes the sum
+// of squares, with eight partial sums which the compiler keeps in vector registers.
 #include "fk/ops/rms_norm.h"
 
 #include <cmath>

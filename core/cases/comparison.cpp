@@ -12,6 +12,7 @@
 #include "core/base/parts.hpp"
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
+#include "core/cases/numerics/codes.hpp"
 #include "core/cases/numerics/moved_blocks.hpp"
 #include "core/cases/patterns/pattern.hpp"
 #include "core/tensor/random.hpp"
@@ -159,8 +160,11 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
                                  const CaseValues& got) const {
   Pair out;
   out.mine = part(field, entry, got);
-  out.theirs = part(field, entry, want_);
-  if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty() && ask_) {
+  const bool codes = resolved_.contract->tolerance.codes.count(field.slot->name) > 0;
+  out.theirs =
+      codes ? nearest_codes(resolved_, field, out.mine, want_, got) : part(field, entry, want_);
+  if (!codes && !is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty() &&
+      ask_) {
     // Choices as right as the reference's count as equal.
     const auto equal = equally_right(resolved_, field, out.mine, want_, inputs_, ask_);
     forgive_rows(equal, out);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/cases/numerics/codes.hpp"
+
 namespace fk {
 
 namespace {
@@ -38,6 +40,9 @@ ResolvedCase exact_call(const ResolvedCase& resolved, const Case& source, const 
                         Exact which) {
   ResolvedCase call = resolve(*resolved.contract, source, exact_variant(resolved, variant, which));
   call.scalars = resolved.scalars;
+  // A decomposition's graph has the dtypes of its contracts.
+  if (which == Exact::outputs || which == Exact::all)
+    for (CaseField& f : call.fields) widen_codes(*resolved.contract, f);
   return call;
 }
 

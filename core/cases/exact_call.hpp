@@ -7,7 +7,7 @@ namespace fk {
 
 // The floats that become float32, with all fields tied to their dtype: written fields; all but
 // weights; floats of 16 bits and more; or all. Eight-bit floats have scales, and so take another
-// path through a decomposition.
+// path through a decomposition. Codes become float32 for `outputs` and `all` (codes.hpp).
 enum class Exact { outputs, forward, wide, all };
 
 // `resolved` is `source` with `variant`; its scalars stay. Errors as in resolve().

@@ -243,10 +243,7 @@ class Maker {
     if (n < 1) wrong(f, "perm(" + c.args[0] + ") of nothing");
     Random r = random(entry_);
     set_all(t, distinct_by_column(t.numel(), f.shape.size() > 1 ? f.shape[0] : 1, n, r));
-  }
-  void skipping(const CaseField& f, const GeneratorText& c, Tensor& t) {
-    perm(f, c, t);
-    skip_some(random(entry_ + " skipped"), t);
+    if (c.name == "skipping") skip_some(random(entry_ + " skipped"), t);
   }
   void zero_rows(const CaseField& f, const GeneratorText&, Tensor& t) {
     normal(f, {"normal", {"0", "1"}}, t);
@@ -344,6 +341,7 @@ class Maker {
       wrong(f, "rows of " + std::to_string(columns) + " distinct ids below " + std::to_string(n));
     Random r = random(entry_);
     set_all(t, distinct_by_row(t.numel() / columns, columns, n, r));
+    if (c.name == "some_unique") skip_some(random(entry_ + " skipped"), t);
   }
 
   // The expert of each of `count` assignments: for "(E)" uneven, for "(E, skew)" from route().
@@ -450,7 +448,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"arange", &Maker::arange, 0},
                                           {"constant", &Maker::constant, 1},
                                           {"perm", &Maker::perm, 1},
-                                          {"skipping", &Maker::skipping, 1},
+                                          {"skipping", &Maker::perm, 1},
                                           {"zero_rows", &Maker::zero_rows, 0},
                                           {"sinks", &Maker::sinks, 1},
                                           {"peak", &Maker::peak, 3},
@@ -461,6 +459,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"some_slots", &Maker::some_slots, 4},
                                           {"positions", &Maker::positions, 2},
                                           {"unique", &Maker::unique, 1},
+                                          {"some_unique", &Maker::unique, 1},
                                           {"moe_rows", &Maker::moe_rows, 1},
                                           {"moe_offsets", &Maker::moe_offsets, 1},
                                           {"routed", &Maker::routed, 2},

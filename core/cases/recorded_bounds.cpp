@@ -70,7 +70,7 @@ class Checker {
     if (g.name == "randint") return {arg(0), arg(1) - 1};
     if (g.name == "constant") return {arg(0), arg(0)};
     if (g.name == "unique" || g.name == "routed" || g.name == "perm") return {0, arg(0) - 1};
-    if (g.name == "skipping") return {-1, arg(0) - 1};
+    if (g.name == "skipping" || g.name == "some_unique") return {-1, arg(0) - 1};
     if (g.name == "cu") return {0, arg(0)};
     if (g.name == "lens") return {0, arg(1)};
     if (g.name == "nodes") return {0, arg(2)};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated experts of tokens, for cases without a recording. `skew` is the busiest expert's load
 // over the mean load. Loads fall with their rank by a power law (Zipf) with the exponent for this
-// skew. Every token has distinct experts, drawn so that each expert's expected load is exact.
+// skew. Every token has distinct experts, chosen at random so that each expert's expected load is
+// exact.
 //
 // Published figures, for comparison. Models trained with an auxiliary loss, over a whole validation
 // set: 1.72 (1B parameters) and 1.52 (3B); with loss-free balancing: 1.04. Source: arXiv

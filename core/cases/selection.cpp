@@ -85,7 +85,7 @@ void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table
   for (int64_t i = 0; i < got.numel(); ++i) {
     const auto id = static_cast<int64_t>(got.at(i));
     if (id < 0 || id >= width) continue;
-    // Tokens are drawn in the order of probability; equal ones by index.
+    // The op samples tokens in the order of probability; equal ones by index.
     const auto before = [&](int64_t a, int64_t b) {
       const double x = table.at(i * width + a), y = table.at(i * width + b);
       return x > y || (x == y && a < b);

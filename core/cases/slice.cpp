@@ -15,7 +15,8 @@ std::map<std::string, int64_t> smaller_axes(const ResolvedCase& r, const CaseVal
                                             int64_t keep) {
   std::map<std::string, int64_t> axes;
   for (const auto& f : r.fields) {
-    // Lists with their own starts are skipped: the first requests' entries keep their positions.
+    // Skips lists whose entries have starts of their own, because the first requests keep their
+    // positions in them.
     if (!f.present || !f.slot->list.empty() || !f.values.starts_with("cu(")) continue;
     const auto requests = f.slot->shape[0].symbols();
     const std::string tokens = f.values.substr(3, f.values.rfind(')') - 3);
@@ -38,6 +39,9 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
   for (const auto& f : r.fields)
     if (f.present && (f.values.starts_with("moe_") || f.values.starts_with("routed_")))
       return std::nullopt;
+  // Rows which share a scale depend on each other.
+  for (const auto& [name, code] : r.contract->tolerance.codes)
+    if (code.rows.eval(r.axes) > 1) return std::nullopt;
   Variant small = variant;
   const auto axes = smaller_axes(r, values, keep);
   if (axes.empty()) return std::nullopt;

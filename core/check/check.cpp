@@ -69,9 +69,10 @@ std::optional<Variant> in_bf16(const Contract& contract, const Case& source) {
   return std::nullopt;
 }
 
-// Calls the case as written once with each of several other families: the requested ones, else two
-// by the seed for a smoke case, and all that fit for a larger one. A family may say nothing about a
-// smoke case, because every right answer is the same number. The next by the seed takes its place.
+// Calls the case as written once with each of several other families. The request names the
+// families. Otherwise the seed chooses two for a smoke case, and a larger case gets all that fit. A
+// family may say nothing about a smoke case, because every right answer is the same number. The
+// next by the seed takes its place.
 void check_families(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CheckReport& report) {
   std::vector<Family> fit;

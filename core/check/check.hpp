@@ -6,7 +6,7 @@
 // scratch, with guarded memory. All of this comes again at other addresses with other poison. Calls
 // are captured and replayed where the provider claims that. The values are compared with the
 // reference provider's under an error model. All runs in the calling process, which a bad plugin
-// may crash; isolate.hpp runs it in a child process.
+// may crash. So the verb `check` calls it in a worker process (core/cli/check.cpp).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -39,7 +39,7 @@ struct CheckRow {
   std::string rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch, state,
                      // deterministic, batch_invariant, replicated, graph, packed, leak, stale,
                      // thread, threads, instances, stream, waits, supports, create, prepare,
-                     // forward, reset, where (of a call of fk_comm), hello; from outside: lint,
+                     // forward, reset, where (of a call of fk_comm), hello. From outside: lint,
                      // load, contract, crash, exit, threw, time, memory, sandbox
   std::string text;
   double worst = 0;   // largest error as a share of the allowed error; below 1 is right
@@ -75,8 +75,8 @@ struct CheckOptions {
 };
 
 // Providers of right answers: `reference` on the CPU, and for larger cases `cuda_reference` on the
-// device. The latter is its own op, or else composed_oracle() (composition.hpp): the op's expansion
-// over its kernels. Either may be null, or the checked provider itself.
+// device. The latter is its own op, or else composed_oracle() (composition.hpp): the op's
+// decomposition over its kernels. Either may be null, or the checked provider itself.
 struct Oracles {
   const Provider* cpu = nullptr;
   const Provider* device = nullptr;

@@ -229,7 +229,7 @@ class Trial {
     return results(execution, frames, Poison::random, Poison::random, ignored);
   }
 
-  // An output element that kept two different poisons was not written.
+  // An element that kept two different poisons was not written. Equal bytes of poison say nothing.
   void check_written(const CaseFrames& frames, const CaseValues& a, const CaseValues& before_a,
                      const CaseValues& b, const CaseValues& before_b) const {
     for (const CaseField* field : frames.resolved().written()) {
@@ -238,17 +238,18 @@ class Trial {
       const auto width = static_cast<size_t>(bytes(field->dtype));
       for (size_t k = 0; k < a.at(name).size(); ++k) {
         const Extent extent = extent_of(resolved_, *field, static_cast<int64_t>(k), b);
-        const auto kept = [&](const CaseValues& now, const CaseValues& before, int64_t i) {
+        const auto equal = [&](const CaseValues& one, const CaseValues& other, int64_t i) {
           const auto at = static_cast<size_t>(i) * width;
-          return std::memcmp(static_cast<const std::byte*>(now.at(name)[k].data()) + at,
-                             static_cast<const std::byte*>(before.at(name)[k].data()) + at,
+          return std::memcmp(static_cast<const std::byte*>(one.at(name)[k].data()) + at,
+                             static_cast<const std::byte*>(other.at(name)[k].data()) + at,
                              width) == 0;
         };
         int64_t count = 0, first = -1;
         for (size_t g = 0; g < extent.counts.size(); ++g) {
           const int64_t begin = static_cast<int64_t>(g) * extent.capacity * extent.row;
           for (int64_t i = begin; i < begin + extent.counts[g] * extent.row; ++i) {
-            if (!kept(a, before_a, i) || !kept(b, before_b, i)) continue;
+            if (!equal(a, before_a, i) || !equal(b, before_b, i)) continue;
+            if (equal(before_a, before_b, i)) continue;
             if (first < 0) first = i;
             ++count;
           }

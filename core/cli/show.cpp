@@ -90,7 +90,8 @@ std::vector<std::string> counted(const std::vector<std::string>& names) {
   return out;
 }
 
-// The expansion of the op in the first model that has it, for calls that no provider takes whole.
+// The decomposition of the op in the first model with this op, for calls which no provider takes
+// whole.
 std::string expansion_line(const Catalog& catalog, const std::string& op) {
   if (!find_expansion(op)) return {};
   for (const auto& info : load_model_infos()) {

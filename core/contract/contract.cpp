@@ -357,8 +357,31 @@ void read_limits(Contract& c, const Yaml& node) {
   }
 }
 
+// `codes: {out: {scale: scale_out, rows: NB, columns: KB}}`
+void read_codes(Contract& c, const Yaml& node) {
+  const auto written = [&](const std::string& name) {
+    const Slot* slot = c.find(SectionId::forward, name);
+    return slot && slot->is_tensor() && slot->role == Role::out;
+  };
+  for (const auto& [name, code] : node.entries()) {
+    code.only({"scale", "rows", "columns"});
+    if (!written(name))
+      code.fail("`" + name + "` is no output", did_you_mean(name, c.field_names()));
+    CodeField& out = c.tolerance.codes[name];
+    if (auto scale = code.find("scale")) {
+      out.scale = scale->text();
+      if (!written(out.scale))
+        scale->fail("`" + out.scale + "` is no output", did_you_mean(out.scale, c.field_names()));
+    }
+    if (auto rows = code.find("rows")) out.rows = Expr::parse(rows->text(), rows->where());
+    if (auto columns = code.find("columns"))
+      out.columns = Expr::parse(columns->text(), columns->where());
+  }
+}
+
 void read_tolerance(Contract& c, const Yaml& tolerance) {
-  tolerance.only({"numerics", "length", "coarse_if", "outer", "rounded"});
+  tolerance.only({"numerics", "length", "coarse_if", "outer", "rounded", "codes"});
+  if (auto codes = tolerance.find("codes")) read_codes(c, *codes);
   const Yaml numerics = tolerance.at("numerics");
   c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
                                                       {"elementwise", "elementwise"},

@@ -109,6 +109,12 @@ struct Mirror {
   std::map<std::string, std::string> arguments;  // production argument -> slot or "dropped: reason"
 };
 
+// An output of codes: numbers of few bits, which are values divided by a scale and then rounded.
+struct CodeField {
+  std::string scale;           // the written field with the scales; empty: codes without a scale
+  Expr rows = 1, columns = 1;  // of the elements that share a scale
+};
+
 struct Tolerance {
   // exact, elementwise, activation, reduction, softmax, logarithm or selection
   std::string numerics;
@@ -119,6 +125,7 @@ struct Tolerance {
   // The output whose last two axes are sums of outer products. An op above L1 rounds the factors of
   // a row first, so a row's error grows with the large values of its plane.
   std::string outer;
+  std::map<std::string, CodeField> codes;  // by output (core/cases/numerics/codes.hpp)
 };
 
 struct Contract {

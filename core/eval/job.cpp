@@ -2,13 +2,18 @@
 #include "core/eval/job.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -24,12 +29,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The environment with another folder of candidates.
-std::vector<std::string> environment_with(const fs::path& candidates) {
+// The environment with the job's folders.
+std::vector<std::string> environment_of(const EvalJob& job) {
+  std::vector<std::pair<std::string, fs::path>> folders = {{"FK_CANDIDATES=", job.candidates}};
+  if (!job.cache.empty()) folders.emplace_back("FK_CACHE=", job.cache);
   std::vector<std::string> out;
   for (char** at = environ; *at; ++at)
-    if (!std::string_view(*at).starts_with("FK_CANDIDATES=")) out.emplace_back(*at);
-  out.push_back("FK_CANDIDATES=" + candidates.string());
+    if (std::ranges::none_of(folders, [&](const auto& folder) {
+          return std::string_view(*at).starts_with(folder.first);
+        }))
+      out.emplace_back(*at);
+  for (const auto& [name, folder] : folders) out.push_back(name + folder.string());
   return out;
 }
 
@@ -44,6 +54,9 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 [[noreturn]] void become(pid_t parent, int log, char* const* argv, char* const* environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);  // the parent's thread may take no signals
   const int null = ::open("/dev/null", O_RDONLY);
   ::dup2(null, STDIN_FILENO);
   ::dup2(log, STDOUT_FILENO);
@@ -71,10 +84,33 @@ std::string why_ended(int status, const fs::path& log) {
   return code == 2 ? line : "exit code " + std::to_string(code) + (line.empty() ? "" : ": " + line);
 }
 
+// Waits until the process ends, or ends it. True: `stop` asked for that.
+bool ended_early(pid_t child, const std::function<bool()>& stop) {
+  if (!stop) return false;
+  constexpr int kAskMs = 100, kPatienceMs = 2000;  // a compiler's group ends by SIGTERM alone
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+  pollfd entry{fd, POLLIN, 0};  // of an older kernel -1, which is never ready
+  siginfo_t end{};
+  const auto over = [&](int ms) {
+    end.si_pid = 0;
+    return ::poll(&entry, 1, ms) > 0 ||
+           (::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            end.si_pid == child);
+  };
+  bool stopped = false;
+  while (!stopped && !over(kAskMs)) stopped = stop();
+  if (stopped) {
+    ::kill(child, SIGTERM);
+    if (!over(kPatienceMs)) ::kill(child, SIGKILL);
+  }
+  if (fd >= 0) ::close(fd);
+  return stopped;
+}
+
 }  // namespace
 
 JobEnd run_job(const EvalJob& job, const std::string& device, const fs::path& file,
-               const fs::path& log) {
+               const fs::path& log, const std::function<bool()>& stop) {
   std::error_code none;
   fs::remove(file, none);
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -83,19 +119,25 @@ JobEnd run_job(const EvalJob& job, const std::string& device, const fs::path& fi
   words.insert(words.end(), job.words.begin(), job.words.end());
   for (const auto& word : {std::string("--device"), device, std::string("--json"), file.string()})
     words.push_back(word);
-  std::vector<std::string> environment = environment_with(job.candidates);
+  std::vector<std::string> environment = environment_of(job);
   const auto argv = pointers(words), envp = pointers(environment);
   const double start = now_seconds();
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) become(parent, out, argv.data(), envp.data());
   ::close(out);
   if (child < 0) fail_host("eval", "cannot start a process: " + errno_text());
+  const bool stopped = ended_early(child, stop);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   JobEnd end;
   end.seconds = now_seconds() - start;
   end.date = now_text();
+  if (stopped) {
+    end.why = "it was stopped";
+    fs::remove(file, none);
+    return end;
+  }
   // A verb opens its file at once, and bad input (exit code 2) leaves no result in it.
   const bool written = fs::exists(file, none) && fs::file_size(file, none) > 0;
   if (WIFSIGNALED(status) || !written || WEXITSTATUS(status) == 2) {

@@ -3,6 +3,7 @@
 // result is that verb's document. So there is no second judge, and a dying job loses nothing else.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct EvalJob {
   int tier = 1;
   std::string submission, what;      // what: for people
   std::filesystem::path candidates;  // FK_CANDIDATES of the process
+  std::filesystem::path cache;       // its FK_CACHE; empty: this process's
   std::vector<std::string> words;    // of fk-host, without --device and --json
   std::string plugin, op, mode,
       like;                        // tier 1: plugin and op; like: equal for jobs of equal length
@@ -33,8 +35,9 @@ struct JobEnd {
 };
 
 // Runs the job on a device. The document is written to `file`, the output to `log`. The process
-// ends with this thread. [any thread]
+// ends with this thread. `stop` is asked several times a second, if it is given; true ends the
+// process, and JobEnd::why says so. [any thread]
 JobEnd run_job(const EvalJob& job, const std::string& device, const std::filesystem::path& file,
-               const std::filesystem::path& log);
+               const std::filesystem::path& log, const std::function<bool()>& stop = {});
 
 }  // namespace fk

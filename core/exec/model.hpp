@@ -26,7 +26,7 @@ class Model {
   virtual void forward(Net& n, const std::string& phase) const = 0;
   // Why this division is impossible; empty: it is possible.
   virtual std::string refusal(const Parallel& parallel) const;
-  // Tensors that checkpoints may have and no weight uses.
+  // Tensors which checkpoints may have, but which no weight reads.
   struct Unread {
     std::string prefix;  // of their names
     std::string what;    // for the note to the user: "a pooler"
@@ -55,8 +55,8 @@ struct ModelRegistration {
 #define FK_MODEL(arch, make, ...) \
   static const ::fk::ModelRegistration fk_model_##arch(#arch, make, __VA_ARGS__)
 
-// A form of models: a key of registry/models/<domain>/<arch>.yaml below which such a file describes
-// a model as data, and who makes the model. At file scope: FK_MODEL_FORM(decoder, make_decoder);
+// A form of models: a key of registry/models/<domain>/<arch>.yaml, and the function which makes a
+// model from the data below this key. At file scope: FK_MODEL_FORM(decoder, make_decoder);
 using MakeForm = std::unique_ptr<Model> (*)(const Config& description, const Config& config);
 struct ModelFormRegistration {
   ModelFormRegistration(const char* key, MakeForm make);

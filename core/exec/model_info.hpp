@@ -38,14 +38,14 @@ struct ModelInfo {
 std::vector<ModelInfo> load_model_infos();
 // Error with the nearest name.
 ModelInfo find_model_info(const std::string& arch);
-// The same; nothing where no file has the name.
+// The same. Null if no file has the name.
 std::optional<ModelInfo> maybe_model_info(const std::string& arch);
 // Keeps the text of every description, for a process which may read no file later.
 void read_models_ahead();
 // Models whose files have the text, by their names. Reads the files, and parses none of them.
 std::vector<std::string> models_that_mention(const std::string& text);
 
-// Keys that configurations of a model may have and no answer depends on.
+// Keys which configurations of a model may have, and which change no answer.
 std::vector<std::string> keys_without_effect(const std::string& arch);
 
 // The file of a public configuration by name: <registry>/configs/<name>.json. Error at `where` with

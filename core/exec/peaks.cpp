@@ -28,7 +28,7 @@ std::vector<Named> find_all() {
   return all;
 }
 
-// The peaks that read_peaks() has kept, for a process that can open no file later.
+// The peaks kept by read_peaks(), for a process which can open no file later.
 std::optional<std::vector<Named>> known_peaks;
 
 }  // namespace

@@ -37,14 +37,14 @@ void fields(Visitor& v, RecordedCall& c) {
   v("strided", c.strided, "fields with gaps between rows");
 }
 
-// The first of equal calls, with its place, and where its contents are.
+// The first of equal calls, with its place and the names of its contents.
 struct RecordedCase : RecordedCall {
   std::string name, phase, path, provider, workload;
   int64_t step = 0;   // of the phase
   int64_t count = 1;  // equal calls
   int64_t rank = 0;
   std::map<std::string, std::vector<Shape>> shapes;  // by field; several for a list
-  // Names of stored tensors by field, as in `shapes`; those of integers that the call wrote.
+  // Names of stored tensors by field, as in `shapes`: inputs, and integers which the call wrote.
   std::map<std::string, std::vector<std::string>> tensors, outputs;
   std::vector<std::string> generated;  // fields without room
 };
@@ -74,7 +74,7 @@ struct RecordedTensor {
   FK_FIELDS(dtype, shape, begin, rank)
 };
 
-// Calls of an op in a phase.
+// The calls of one op in one phase.
 struct RecordedOp {
   std::string op, phase;
   int64_t calls = 0, shapes = 0, cases = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks providers in the order that select.hpp describes, and keeps each refusal for the report.
+// Asks providers in the order of select.hpp, and keeps each refusal for the report.
 #include "core/exec/select.hpp"
 
 #include <algorithm>

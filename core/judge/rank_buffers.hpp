@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle's data for one rank of an open case: weights, contents with their answers, the sets of
-// buffers shared with its worker, and right answers that were seen. A case without a communicator
-// has one rank. Contents and sets have versions of the weights in turn; a content is dealt only to
-// sets of its version. The oracle server decides which contents lie in which set.
+// The oracle's data for one rank of an open case: weights, contents with their answers, and right
+// answers of the rank. Also the sets of buffers which its worker shares. A case without a
+// communicator has one rank. Contents and sets have versions of the weights in turn; a content is
+// dealt only to sets of its version. The oracle server decides which contents lie in which set.
 #pragma once
 #include <algorithm>
 #include <map>

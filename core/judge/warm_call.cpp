@@ -28,7 +28,7 @@ int64_t bytes_of(const ResolvedCase& step) {
   return all;
 }
 
-// True when no axis or bound exceeds the case's.
+// True if no axis and no bound of `step` exceeds the case's, and at least one axis is smaller.
 bool is_smaller(const ResolvedCase& step, const ResolvedCase& hidden) {
   bool smaller = false;
   for (const auto& [axis, n] : step.axes) {

@@ -19,7 +19,7 @@ constexpr double kShortWait = 0.05;
 constexpr double kAlone = 2;     // a single block may be wrong by this factor
 constexpr double kLostMost = 4;  // most budgets for a race with repeated blocks
 
-// Student's t at 99 %, by the expansion in 1/v around the normal quantile; good from v = 4.
+// Student's t at 99 %, by a series in 1/v around the normal quantile; good from v = 4.
 double student(double v) {
   const double z = kNormal, z2 = z * z;
   return z * (1 + (z2 + 1) / (4 * v) + (5 * z2 * z2 + 16 * z2 + 3) / (96 * v * v) +

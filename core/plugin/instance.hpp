@@ -54,8 +54,9 @@ class PackedCache {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// Scratch of children, shared by children at the same position below instances that run one after
-// the other. Children of one instance, and their children, may run at the same time.
+// Scratch of children. Instances run one after the other, so their children at the same position
+// share scratch. Children of one instance, and their children, may run at the same time, so each
+// has its own.
 class ChildScratch {
  public:
   std::shared_ptr<DeviceMemory> get(Device& device, const std::string& place, int64_t bytes);

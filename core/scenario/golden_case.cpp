@@ -208,6 +208,17 @@ void read_outputs(GoldenCase& golden, const SafeTensors& file) {
          did_you_mean("out.logits", file.names()));
 }
 
+// Where a rounding sends a token to another expert, two right implementations differ by more than
+// rounding. The case then says by how much the other one differs from itself.
+void read_more(GoldenCase& golden, const fs::path& file) {
+  if (!fs::exists(file)) return;
+  const Config more = Config::load(file);
+  golden.bf16_of_spread = more.number("bf16_of_spread", 0);
+  if (golden.bf16_of_spread < 0 || golden.bf16_of_spread > 0.5)
+    more.fail_at("bf16_of_spread", "is " + std::to_string(golden.bf16_of_spread) +
+                                       " where a share of the spread from 0 to 0.5 is needed");
+}
+
 }  // namespace
 
 int64_t GoldenCase::tokens() const {
@@ -239,6 +250,7 @@ GoldenCase GoldenCase::load(const fs::path& folder) {
   const auto file = SafeTensors::open(folder / "golden.safetensors");
   read_inputs(golden, file);
   read_outputs(golden, file);
+  read_more(golden, folder / "case.json");
   return golden;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder with another implementation's answers: config.json, model.safetensors (or shards),
-// golden.safetensors. The content is untrusted: every shape is checked.
+// golden.safetensors, and case.json where it has more. The content is untrusted: every shape is checked.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -26,6 +26,7 @@ struct GoldenCase {
   std::map<std::string, Tensor> outputs;     // "logits", "last_hidden_state", ...
   std::vector<std::vector<int64_t>> greedy;  // continuations of the first rows
   std::vector<std::string> not_compared;     // names of tensors without a known meaning
+  double bf16_of_spread = 0;  // the other implementation's own error in bfloat16; 0: not known
 
   // Error with file and tensor.
   static GoldenCase load(const std::filesystem::path& folder);

@@ -49,13 +49,13 @@ struct CandidateGroup {
   std::vector<const FoundPlugin*> plugins;  // at least one
   SideReport report() const;                // before it is opened
 };
-// The wanted candidates: one group each, or one of all usable ones. Then the others are added to
-// `left_out`.
+// The wanted candidates, each in a group of its own. With RunOptions::together, one group has all
+// usable candidates, and `left_out` gets the others.
 std::vector<CandidateGroup> candidate_groups(const PluginSet& plugin_set, const RunOptions& options,
                                              Unusable& left_out);
 
-// Locks this machine's devices of all ranks and of the oracle, from the weights on: making weights
-// and computing answers disturb other jobs as much as timed work does.
+// Locks this machine's devices of all ranks and of the oracle. The lock begins before the weights
+// are made: weights and answers disturb other jobs as much as timed work does.
 DeviceLock devices_of_run(const Scenario& scenario, const RunOptions& options);
 
 // Workloads with these names in the scenario's order; without names all.

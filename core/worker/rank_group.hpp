@@ -128,7 +128,8 @@ class RankGroup {
     FK_CHECK(local_[static_cast<size_t>(rank)], "only done by the ranks of one machine");
     return *local_[static_cast<size_t>(rank)];
   }
-  // Calls work(runner, rank) for all ranks at the same time; false when a worker has failed.
+  // Calls `work` with each rank's worker, for all ranks at the same time. False when a worker has
+  // failed.
   bool on_all(const std::function<void(RankRunner&, int)>& work);
   // Answers by rank; a malformed one ends all.
   template <class Question>

@@ -196,7 +196,7 @@ TEST_CASE("notes_name_an_op_once") {
   CHECK_THAT(said, ContainsSubstring("two notes of the op `silu_and_mul`"));
 }
 
-// What the loader would see must be what is looked at.
+// The lint must read the same bytes as the loader.
 TEST_CASE("lint_reads_what_the_loader_reads") {
   const Folder folder;
   CHECK(Patched().findings(folder).empty());
@@ -208,12 +208,12 @@ TEST_CASE("lint_reads_what_the_loader_reads") {
   copy.entry(DT_NEEDED)->d_tag = DT_RPATH;
   copy.segment(PT_DYNAMIC)->p_offset = at;
   CHECK_THAT(copy.findings(folder), ContainsSubstring("search_path"));
-  // Of two entries the loader takes the last.
+  // The loader takes the last of two entries.
   Patched twice;
   twice.entry(DT_RELACOUNT)->d_tag = DT_STRTAB;
   CHECK_THAT(message_of<fk::Error>([&] { twice.findings(folder); }),
              ContainsSubstring("two dynamic entries"));
-  // Of two segments in one place as well.
+  // It also takes the last of two segments in one place.
   Patched over;
   over.add_segment(std::string(4096, 'x'), 0);
   CHECK_THAT(message_of<fk::Error>([&] { over.findings(folder); }),
@@ -375,7 +375,7 @@ TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
     CHECK(std::any_of(found.begin(), found.end(),
                       [](const auto& f) { return f.fatal && f.rule == "embedded"; }));
   }
-  // What its author has written.
+  // Names of the author's own functions.
   for (const char* name : {"_ZN7cutlass7Kernel2I70cutlass_80_tensorop_bf16_s16816gemm_bf16",
                            "_Z18splitKreduce_kernelPf", "_ZN14cudnn_frontend5graphE"})
     CHECK(fk::kernel_of_library(name).empty());

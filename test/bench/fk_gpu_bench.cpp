@@ -73,7 +73,7 @@ std::optional<fk::Json> fit(const fk::Catalog& catalog, const fk::Config& config
   return std::nullopt;
 }
 
-// What ran of one phase, alone: a prefill, or the decoding after it.
+// The steps of one phase alone: a prefill, or the decoding after it.
 fk::Json profile(KernelTimes& times, Ready& r, int batch, int64_t context, int64_t output) {
   const auto synchronized = [&](int64_t tokens) {
     times.restart();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benches of whole models share: a session in this process, driven without a broker.
+// Common parts of the benches of whole models: a session in this process, without a controller.
 #pragma once
 #include <algorithm>
 #include <chrono>

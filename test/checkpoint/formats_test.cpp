@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, a checkpoint whose matrices are f8 or int8 is read without its scales, with those
-// of other matrices, rows or blocks, or is refused though its format is supported.
+// If this fails, a checkpoint with matrices in f8 or int8 is read without its scales, or with
+// scales of other matrices, rows or blocks. Or a supported format is refused.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, a checkpoint in f8e4m3 with scales of blocks is read with the wrong scales: fused,
-// stacked or absorbed matrices do not get those of their own parts.
+// If this fails, a checkpoint in f8e4m3 with scales of blocks is read with wrong scales. Fused,
+// stacked or absorbed matrices then lack the scales of their own parts.
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +38,8 @@ Tensors stored(const fs::path& file) {
   return tensors;
 }
 
-// What the public fp8 checkpoints quantise: matrices of projections, and no router or table.
+// True for tensors which public fp8 checkpoints quantise: matrices of projections, and no router or
+// table.
 bool quantised(const std::string& name) { return name.find("_proj") != std::string::npos; }
 
 // One matrix in f8e4m3, its scales, and what the two stand for.

@@ -107,7 +107,7 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
   const Folder full;
   full.capture("mixtral --workload long_context --requests 1 --op moe_align --limit 4");
   const Shell bench = full.use(
-      "bench moe_align --case prefill.0 --provider cpu --seconds 0.02 "
+      "bench moe_align --case prefill.0 --provider cpu --seconds 0.1 "
       "--json -");
   REQUIRE(bench.code == 0);
   const Json report = fk::parse_json(bench.text, "bench");

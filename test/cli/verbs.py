@@ -47,7 +47,7 @@ run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")
 run(["show", "mixtral"], 0, "tiny profile")
 for op in json.loads(run(["list", "ops", "--json"], 0))["rows"]:  # prompt-sized; a whole layer has 40 tensors and more
     page = run(["show", op["op"]], 0, "Rules", "->strides[i]", "Cases", "FK_OP(" + op["op"])
-    assert len(page) < (8600 if op["level"] == 1 else 13200), op["op"]
+    assert len(page) < (9000 if op["level"] == 1 else 13200), op["op"]
 run(["show", "gated_mlp"], 0, ", silu_and_mul, linear", "host.child()")
 run(["show", "paged_attention"], 0, "int64_t plan(", "decode: B=4")
 rows = json.loads(run(["list", "plugins", "--json"], 0))["rows"]
@@ -198,7 +198,7 @@ run(["new", "rms_norm", "--name", "mine"], 0, "mine/rms_norm.cpp")
 run(["new", "rms_norm", "--name", "mine"], 2, "it is there already")
 for name in ("../up", "a b", "1st", "x" * 49, ""):
     run(["new", "rms_norm", "--name", name], 2, "is not a name")
-run(["new", "rms_norm", "--name", "other", "--lang", "rust"], 2, "known: c, cpp, cu, triton")
+run(["new", "rms_norm", "--name", "other", "--lang", "cobol"], 2, "known: c, cpp, cu")
 run(["new", "rms_nrom", "--name", "other"], 2, "did you mean `rms_norm`")
 assert "fk-host check mine" in (work / "candidates/mine/README.md").read_text()
 for verb in ("check", "bench"):

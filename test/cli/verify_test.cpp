@@ -109,6 +109,16 @@ TEST_CASE("verify_bf16_models_have_bf16_activations_in_every_phase") {
   }
 }
 
+TEST_CASE("verify_bf16_allows_more_than_the_library_is_off_by_itself") {
+  const Case mamba("mamba");
+  const std::string in_bf16 = "--provider cpu --dtype bf16";
+  CHECK(mamba.verify(in_bf16).code == 0);
+  std::ofstream(mamba.dir() / "case.json") << "{}";
+  CHECK(mamba.verify(in_bf16).code == 1);
+  std::ofstream(mamba.dir() / "case.json") << "{\"bf16_of_spread\": 0.9}";
+  mamba.refused("bf16_of_spread");
+}
+
 TEST_CASE("verify_decodes_the_end_of_rows_and_saves_what_was_computed") {
   const Case c("llama");
   const Shell out = c.verify("--decode 5 --save " + c.dir().string());

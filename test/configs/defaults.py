@@ -14,6 +14,7 @@ HOME = pathlib.Path(__file__).resolve().parents[2]
 MODELS = HOME / "baselines" / "models"
 CLASSES = {
     "audio/whisper": "Whisper",
+    "llm/gemma4_text": "Gemma4Text",
     "llm/jamba": "Jamba",
     "llm/kimi_linear": "KimiLinear",
     "llm/llama_eagle3": "Llama",

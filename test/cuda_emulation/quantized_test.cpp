@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of eight and four bits in registers (baselines/cuda/moe/quantized_formats.cuh): every value
-// of eight bits, and of four with every scale, is its bfloat16 and stands beside its column of x,
-// and what is rounded to e4m3 is the nearest such number, the even one of two.
+// Weights of eight and four bits in registers (baselines/cuda/moe/quantized_formats.cuh). Every
+// value of eight bits, and every value of four bits with every scale, becomes its bfloat16 beside
+// its column of x. Rounding to e4m3 gives the nearest number, and the even one of two.
 #include <cuda/moe/quantized_formats.cuh>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in tiles (baselines/cuda/attention/flash_attention3_plan.cuh): the tile of a request's last keys holds
-// rows of the next request as well, and what stands there is nothing to it.
+// Attention in tiles (baselines/cuda/attention/flash_attention3_plan.cuh). The tile of a request's
+// last keys has rows of the next request too. These rows must not change the answer.
 #include <cuda/attention/flash_attention3_plan.cuh>
 
 #include <cmath>

@@ -113,6 +113,6 @@ TEST_CASE("phase_yields_to_a_candidate_of_an_op_inside") {
   const Chosen inside = providers("cpu", "");
   CHECK(inside.count("decode_step") == 0);
   CHECK(inside.at("linear") == "cpu");
-  // What a scenario asks for by name stays.
+  // A provider which the scenario names stays.
   CHECK(providers("cpu", "whole_step") == Chosen{{"decode_step", "whole_step"}});
 }

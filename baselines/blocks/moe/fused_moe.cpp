@@ -27,9 +27,14 @@ void expand_fused_moe(Builder& b, const Region& r) {
                   std::move(args));
   };
   const Value gate_up = product(".w13", r.integer("top_k"), "w13", r["x"]);
-  const Value activated =
-      r.call(b, r.choice("activation") == "silu" ? "silu_and_mul" : "swiglu_oai", ".act_fn",
-             {{"size", r.integer("intermediate_size")}, {"x", gate_up}});
+  const std::string activation = r.choice("activation");
+  Args args{{"size", r.integer("intermediate_size")}, {"x", gate_up}};
+  if (activation == "gelu_tanh") args.emplace_back("kind", activation);
+  const Value activated = r.call(b,
+                                 activation == "silu"         ? "silu_and_mul"
+                                 : activation == "swiglu_oai" ? "swiglu_oai"
+                                                              : "activation_and_mul",
+                                 ".act_fn", std::move(args));
   r.call(b, "moe_sum", ".sum", {{"x", product(".w2", 1, "w2", activated)}, {"out", r["out"]}});
 }
 

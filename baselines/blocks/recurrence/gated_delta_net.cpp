@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gated_delta_net as linear, causal convolution, delta_gate, gated_delta_rule, rms_norm_gated over
-// the heads, linear; where every request has one token and a state, the one-token forms of
-// convolution and rule. q, k and v are views of one product.
+// the heads, linear. If every request has one token and a state, convolution and rule have their
+// one-token forms. q, k and v are views of one product.
 #include "baselines/blocks/recurrence/one_token.hpp"
 
 namespace fk {

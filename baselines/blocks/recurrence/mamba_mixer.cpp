@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mamba_mixer as linear, causal convolution, linear, selective scan, linear; where every request
-// has one token and a state, the one-token forms of convolution and scan. Parts of a product are
+// mamba_mixer as linear, causal convolution, linear, selective scan, linear. If every request has
+// one token and a state, convolution and scan have their one-token forms. Parts of a product are
 // views. Norms need dense rows, so with norms dt, b and c are three products.
 #include "baselines/blocks/recurrence/one_token.hpp"
 

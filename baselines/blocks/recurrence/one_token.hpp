@@ -5,15 +5,17 @@
 
 namespace fk {
 
-// Known when the phase is recorded: a capture-constant bound of 1 and no word about fresh states.
+// True if every request has one token and a state. Recording knows this by a capture-constant
+// `max_query_len` of 1 and an absent `has_initial_state`.
 inline bool one_token(Builder& b, const Region& r) {
   const Expr bound = r.scalar("max_query_len");
   return bound.is_constant() && bound.value() == 1 && !r.has("has_initial_state") &&
          b.shape(r["x"])[0] == b.shape(r["state_slots"])[0];
 }
 
-// Records `one` or `many`. Without a word about fresh states the form for many tokens takes all as
-// there: any numbers that are not 0 say so, and the end of a request that has tokens is one.
+// Records the op `one` or the op `many`. Without `has_initial_state` every request has a state, and
+// `many` needs a non-zero number for each request. The ends of requests in cu_seqlens are such
+// numbers, because every request has tokens.
 inline Outputs recurrent_part(Builder& b, const Region& r, const char* one, const char* many,
                               const char* path, Args args) {
   if (one_token(b, r)) return r.call(b, one, path, std::move(args));

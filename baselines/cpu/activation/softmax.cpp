@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax: the largest element of a row, then exponentials into a row of floats with their sum, and
-// one product. A short row is one vector.
+// one product.
 #include "math.hpp"
 
 namespace fk::cpu {
@@ -15,12 +15,12 @@ FK_CPU_KERNEL(softmax_rows, const SoftmaxRows&, int64_t begin, int64_t end, floa
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-// v, whose lanes behind the end of a row are `value`.
-FK_INLINE Vf outside(Vf v, Full, float) { return v; }
-FK_INLINE Vf outside(Vf v, int64_t n, float value) {
+// v in the first lanes, and `value` in those behind the end of a row.
+FK_INLINE Vf inside(Vf v, Full, float) { return v; }
+FK_INLINE Vf inside(Vf v, int64_t n, float value) {
   Vi lane;
-  for (int32_t i = 0; i < static_cast<int32_t>(kLanes); ++i) lane[i] = i;
-  return lane < Vi{} + static_cast<int32_t>(n) ? v : splat(value);
+  for (int64_t i = 0; i < kLanes; ++i) lane[i] = static_cast<int32_t>(i);
+  return lane < (Vi{} + static_cast<int32_t>(n)) ? v : splat(value);
 }
 
 // Rows [begin, end); `row` has room for one row.
@@ -29,22 +29,16 @@ void softmax_rows(const SoftmaxRows& a, int64_t begin, int64_t end, float* row) 
     for (int64_t t = begin; t < end; ++t) {
       const T* x = static_cast<const T*>(a.x) + t * a.channels;
       T* out = static_cast<T*>(a.out) + t * a.channels;
-      if (a.channels <= kLanes) {
-        const Vf v = outside(load_n(x, a.channels), a.channels, -__builtin_inff());
-        const Vf e = exp(v - max(v));
-        store_n(out, e * (1 / sum(e)), a.channels);
-        continue;
-      }
       Vf most = splat(-__builtin_inff());
       each_vector(a.channels, [&](int64_t c, auto n) {
-        most = max(most, outside(load(x + c, n), n, -__builtin_inff()));
+        most = max(most, inside(load(x + c, n), n, -__builtin_inff()));
       });
       const float top = max(most);
       Vf sums = {};
       each_vector(a.channels, [&](int64_t c, auto n) {
         const Vf e = exp(load(x + c, n) - top);
         store(row + c, e, n);
-        sums += outside(e, n, 0);
+        sums += inside(e, n, 0);
       });
       const float share = 1 / sum(sums);
       each_vector(a.channels,

@@ -8,6 +8,7 @@ namespace fk::cpu {
 // Arguments of one call; `chosen` is k.
 struct TopkSoftmax {
   const void* logits;
+  const float* scale;  // of each expert; null: none
   float* weights;
   int32_t* ids;
   int64_t experts, chosen;
@@ -68,7 +69,10 @@ FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float*
   }
   const Vf scale = 1.f / (a.renormalize ? total : a.reach > 0 ? splat(1.f) : all);
   for (int64_t j = 0; j < count; ++j) {
-    for (int64_t k = 0; k < a.chosen; ++k) a.weights[(token + j) * a.chosen + k] *= scale[j];
+    for (int64_t k = 0; k < a.chosen; ++k) {
+      const int64_t at = (token + j) * a.chosen + k;
+      a.weights[at] *= a.scale ? scale[j] * a.scale[a.ids[at]] : scale[j];
+    }
   }
 }
 
@@ -83,7 +87,7 @@ void topk_softmax(const TopkSoftmax& a, int64_t begin, int64_t end, float* colum
 }  // namespace fk::cpu::FK_CPU_LEVEL
 
 #ifdef FK_CPU_OPS
-#define FK_TOPK_SOFTMAX_EDITION 2  // with the fields that the contract marks `since: 2`
+#define FK_TOPK_SOFTMAX_EDITION 3  // with the fields that the contract marks `since: 2` and `since: 3`
 #include "fk/ops/topk_softmax.h"
 #include "op.hpp"
 
@@ -102,7 +106,9 @@ struct TopkSoftmaxOp {
       : init_(init), threads_(threads_of(host)) {}
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {
+    const fk_in* scale = args.expert_scale.or_null;
     const TopkSoftmax a{args.logits->data,
+                        scale ? data<float>(scale) : nullptr,
                         data<float>(args.topk_weights),
                         data<int32_t>(args.topk_ids),
                         init_.num_experts,

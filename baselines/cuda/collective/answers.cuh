@@ -17,9 +17,8 @@ struct Answers {
   int tokens, most;  // tokens: of this rank; most: rows of x
 };
 
-// By a whole warp, for a token of this rank: the other ranks which answer, those which answer once,
-// and the weight of each rank's answer. A sum has weight 1. Returns the weight of the lane's
-// choice.
+// Called by a whole warp, for a token of this rank. Sets the other ranks which answer, those which
+// answer once, and each rank's weight. A sum has weight 1. Returns the weight of the lane's choice.
 template <class Word>
 __device__ float find_others(const Answers<Word>& a, int token, const Shape& s, const Ranks& ranks,
                              unsigned& others, unsigned& alone, float (&sent)[kMostRanks]) {

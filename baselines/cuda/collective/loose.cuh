@@ -33,8 +33,9 @@ __device__ inline void store_word(Loose* at, const uint4& word) {
 
 // go(Word{}) with the word of rows which carry their own flags (ll_exchange.cuh). All ranks need
 // the same parts with flags. So the size of elements and rows decides, and never a rank's
-// addresses. Otherwise a NaN of 16 bits might have all bits set: a missing flag for a reader of 16
-// bits, but half of a flag for a sender of 32 bits.
+// addresses. Otherwise sizes of words could differ between sender and reader. A NaN of 16 bits with
+// all bits set is a missing flag for a reader of 16 bits. For a sender of 32 bits it is half of a
+// flag.
 template <class Go>
 void with_flagged_words(int64_t element, int64_t row, const void* a, const void* b, Go go) {
   if (word_bytes({address(a), address(b), row}) == 16) go(uint4{});

@@ -138,8 +138,8 @@ struct Room {
   bool all;  // sums go to all ranks
   static constexpr int64_t kHead = 256;
   FK_BOTH constexpr int64_t counts() const { return int64_t(ranks) * slots; }
-  // The number of the last call whose data `from` has sent: its share of a tile of this rank's
-  // part, or a slice of a sum of its own part.
+  // The number of the last call whose data `from` has sent. The data are its share of a tile of
+  // this rank's part, or a slice of a sum of its own part.
   FK_BOTH constexpr int64_t shared_number(int from, int slot) const {
     return kHead + (int64_t(from) * slots + slot) * 4;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by kernels which communicate with other ranks: symmetric memory of a communicator, words
-// with release and acquire across devices, and waits with a time limit. All instances use the
+// Shared by kernels which communicate with other ranks: symmetric memory of a communicator, and
+// words with release and acquire across devices. Waits have a time limit. All instances use the
 // memory in stream order.
 #pragma once
 #include <map>

@@ -5,13 +5,13 @@
 
 namespace fkc {
 
-// For every token of a chunk: its step, the decays up to this token, their logarithm in two
-// float32, and the decays behind it times its step. `all`: the decay of the chunk.
+// For every token of a chunk: its step, and the decays up to this token with their logarithm in two
+// float32. `to_end` has the decays behind the token times its step, `all` the decay of the chunk.
 template <int kChunk> struct Factors {
   float step[kChunk], high[kChunk], low[kChunk], from_start[kChunk], to_end[kChunk], all[4];
 
-  // By one warp. If one token decays by e^-1000 and the next ones hardly, a sum in one float32
-  // would lose the next ones.
+  // Called by one warp. If one token decays by e^-1000 and the next ones hardly, a sum in one
+  // float32 would lose the next ones.
   template <class T, class S> __device__ void find(const Scan<T, S>& s, const float (&dt)[kChunk / 32], int count, float a) {
     constexpr int kOwn = kChunk / 32;
     const int lane = int(threadIdx.x) % 32;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whisper: an encoder of the log-mel features of a sound, two convolutions over time and pre-norm
-// layers, and a decoder that attends to what the encoder left. A request is encoded once, before
-// its prompt: the keys and values of every decoder layer's cross attention go into its slot.
+// Whisper: an encoder of the log-mel features of a sound, and a decoder which attends to the
+// encoder's output. The encoder has two convolutions over time and pre-norm layers. A request is
+// encoded once, before its prompt: the keys and values of every decoder layer's cross attention go
+// into its slot.
 #include <cmath>
 
 #include "baselines/models/parts/decoder.hpp"
@@ -51,7 +52,7 @@ WhisperConfig read_whisper(const Config& config) {
   c.words.eos = read_eos(config);
   need_boolean(config, {"scale_embedding"}, false);
   need_boolean(config, {"is_encoder_decoder"}, true);
-  // Other names for these in transformers.
+  // transformers has other names for these weights.
   need_number(config, "hidden_size", static_cast<double>(c.channels));
   need_number(config, "num_hidden_layers", static_cast<double>(c.encoder.layers));
   for (const char* heads : {"num_attention_heads", "num_key_value_heads"})
@@ -152,7 +153,7 @@ class Whisper : public Model {
                    {n.axis("N"), config_.source, heads, config_.channels / heads});
   }
 
-  // Projects what the encoder made of each request and writes it into the request's slot.
+  // Projects the encoder's output of each request and writes the result into the request's slot.
   void leave(Net& n, int64_t layer, const std::string& kind, Value x, Value slots,
              const std::vector<std::string>& with) const {
     const std::string path = layer_name("decoder", layer) + ".encoder_attn." + kind + "_proj";

@@ -8,7 +8,7 @@ namespace {
 
 std::unique_ptr<Model> make_gla(const Config& config) {
   parts::LinearAttentionConfig c = parts::read_linear_attention(config);
-  c.gate_rank = 16;  // the layer's own, whatever a file says
+  c.gate_rank = 16;  // fixed in the library's layer; no file changes it
   parts::need_boolean(config, {"use_gk"}, true);
   parts::need_boolean(config, {"use_gv"}, false);
   return std::make_unique<parts::LinearAttentionModel>(std::move(c));

@@ -12,7 +12,7 @@ namespace {
 
 using namespace parts;
 
-// Every `period`-th layer, from `offset` on.
+// True for every `period`-th layer, from `offset` on.
 struct JambaLayers {
   int64_t period = 1, offset = 0;
   bool has(int64_t layer) const { return layer % period == offset; }
@@ -97,7 +97,7 @@ class Jamba : public Model {
   std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:
-  // Ranks do not divide a mixer: its parts exchange too much.
+  // Ranks do not divide a mixer, because its parts would exchange too much.
   Value mixer(Net& n, const std::string& path, Value x) const {
     const JambaConfig& c = config_;
     return n("mamba_mixer", path,
@@ -106,7 +106,7 @@ class Jamba : public Model {
               {"state_size", c.state_size},
               {"kernel_size", c.taps},
               {"x", x},
-              // Rounded at every token, it would lose what decays slowly.
+              // float32, because rounding at every token would lose the parts which decay slowly.
               {"ssm_state",
                n.state(path + ".ssm_state", DType::f32, {n.axis("N"), c.inner, c.state_size})}},
              c.mixer_with);

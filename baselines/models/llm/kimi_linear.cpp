@@ -23,12 +23,12 @@ struct KimiConfig {
   bool renormalize = true;
 };
 
-// Files have other names of some keys than the library.
+// Published files and transformers have different names for some keys.
 int64_t kimi_integer(const Config& config, const char* name, const char* library) {
   return config.integer(name, config.integer(library));
 }
 
-// The numbers of layers in a list of checkpoints count from 1.
+// Reads a list of layers. Its numbers count from 1.
 std::vector<bool> kimi_layers(const Config& linear, const std::string& key, int64_t layers) {
   std::vector<bool> there(static_cast<size_t>(layers));
   for (const int64_t layer : linear.integers(key)) {
@@ -39,7 +39,8 @@ std::vector<bool> kimi_layers(const Config& linear, const std::string& key, int6
   return there;
 }
 
-// The sizes of the delta nets, and their layers: in an object of their own, or beside the others.
+// The sizes and the layers of the delta nets. They are in an object of their own, or beside the
+// other keys.
 void read_kimi_delta_nets(const Config& config, KimiConfig& c) {
   const int64_t layers = c.decoder.layers;
   const bool own = config.has("linear_attn_config");
@@ -167,7 +168,7 @@ class KimiLinear : public Model {
               {"gate_activation", "sigmoid"},
               {"scale", 1 / std::sqrt(static_cast<double>(c.linear_dim))},
               {"x", x},
-              // Rounded at every token, it would lose what decays slowly.
+              // float32, because rounding at every token would lose the parts which decay slowly.
               {"recurrent_state", n.state(path + ".recurrent_state", DType::f32,
                                           {n.axis("N"), c.linear_heads / n.parallel().tp,
                                            c.linear_dim, c.linear_dim})}},

@@ -39,7 +39,7 @@ DecoderConfig read_sizes(const Config& config) {
   d.head_dim = d.hidden_size / d.heads;
   if (d.head_dim % 2 != 0) config.fail_at("n_heads", "the head width is odd");
   const int64_t tokens = read_size(config, "vocab_size");
-  // The table may have more rows than there are tokens.
+  // The table may have more rows than the vocabulary.
   d.vocab_size = config.has("embedding_size") ? read_size(config, "embedding_size") : tokens;
   d.max_position = read_size(config, "max_sequence_length");
   d.eps = config.number("rms_norm_eps");
@@ -104,7 +104,7 @@ class Llada : public Model {
       record_layer(n, "bidirectional_decoder_layer", step, c, i);
     step.rows_count = n.axis("Q");
     const Sampled s = sample_rows(n, step, end_layers(n, step, c), c);
-    // How sure the model is of each token.
+    // The model's certainty of each token.
     n.output("logprob",
              n("token_logprob", "confidence", {{"logits", s.logits}, {"tokens", s.tokens}}));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama with an EAGLE-3 draft: one layer over three of the target's hidden states. The
-// configuration is the target's with the draft's under `draft`; in the checkpoint the draft's names
-// (those of SafeAILab's and vLLM's) stand behind the prefix `draft.`.
+// configuration is the target's, with the draft's under `draft`. In the checkpoint, the draft's
+// tensors have the prefix `draft.` before the names of SafeAILab and vLLM.
 #include <algorithm>
 #include <cmath>
 
@@ -43,7 +43,7 @@ EagleConfig read_llama_eagle3(const Config& config) {
   c.draft = read_decoder(draft);
   c.draft.names = {"draft.embed_tokens", "draft.midlayer", "draft.norm", "draft.lm_head",
                    "draft.rotary_emb"};
-  // Both have the positions of the target.
+  // Target and draft have the positions of the target.
   c.draft.max_position = c.target.max_position;
   c.options = read_options(config);
   c.options.vocabulary = c.target.vocab_size;
@@ -114,7 +114,7 @@ class LlamaEagle3 : public Model {
     return n("add", "draft.aux." + std::to_string(layer),
              {{"a", step.hidden}, {"b", step.residual}});
   }
-  // The target leaves the hidden states of its last step here, for the draft.
+  // The target writes the hidden states of its last step into this state, for the draft.
   Value aux_state(Net& n, const Expr& rows) const {
     return n.state("draft.aux", n.limits().dtype,
                    {rows, kHiddenStates * config_.target.hidden_size});
@@ -131,7 +131,7 @@ class LlamaEagle3 : public Model {
     for (int64_t i = 0; i < c.layers; ++i) n("kv_cache_move", layer_path(c, i) + ".self_attn", {});
   }
 
-  // Over positions that the target has computed, or over a level of the trees.
+  // Records the draft over positions which the target has computed, or over a level of the trees.
   void draft(Net& n, bool tree) const {
     const DecoderConfig& c = config_.draft;
     const Expr tokens = n.axis("T");
@@ -162,7 +162,7 @@ class LlamaEagle3 : public Model {
     guess(n, x);
   }
 
-  // Its embeddings are the target's own table.
+  // The draft's embeddings are the target's table.
   Value layer(Net& n, bool tree, Value hidden) const {
     const DecoderConfig& c = config_.draft;
     DecoderStep step;

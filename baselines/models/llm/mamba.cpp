@@ -12,7 +12,7 @@ namespace {
 using namespace parts;
 
 struct MambaConfig {
-  DecoderConfig decoder;  // of attention it has nothing
+  DecoderConfig decoder;  // without sizes of attention
   int64_t inner = 0, state_size = 0, rank = 0, taps = 0;
   bool residual_f32 = false;
 };
@@ -71,11 +71,11 @@ class Mamba : public Model {
          {"kernel_size", c.taps},
          {"hidden", step.hidden},
          {"residual", step.residual},
-         // Rounded at every token, it would lose what decays slowly.
+         // float32, because rounding at every token would lose the parts which decay slowly.
          {"ssm_state",
           n.state(path + ".mixer.ssm_state", DType::f32, {n.axis("N"), c.inner, c.state_size})}},
         d.with);
-      tap_hidden(n, step, i);  // after the layer: so transformers counts for this model
+      tap_hidden(n, step, i);  // after the layer, as transformers counts for this model
     }
     end_step(n, step, d);
   }

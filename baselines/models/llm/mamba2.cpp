@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mamba 2: layers of one mixer each, no attention and no pages. A request's past is two states of a
-// fixed size: the last inputs of the convolution and the recurrent state, each in the slot that the
-// engine gives it. The gated norm is over the channels of each group, as in mamba_ssm and in
+// fixed size: the last inputs of the convolution and the recurrent state. The engine gives the
+// request a slot in each. The gated norm is over the channels of each group, as in mamba_ssm and in
 // transformers 5.24.
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace parts;
 
 struct Mamba2Config {
-  DecoderConfig decoder;  // of attention it has nothing: heads are those of the recurrence
+  DecoderConfig decoder;  // heads: of the recurrence; without sizes of attention
   int64_t groups = 0, state_size = 0, taps = 0, chunk_size = 0;
   double dt_min = 0, dt_max = 0;  // dt_max 0: no limit
   bool residual_f32 = false;
@@ -78,7 +78,7 @@ class Mamba2 : public Model {
                             {step.tokens, c.decoder.hidden_size});
     for (int64_t i = 0; i < c.decoder.layers; ++i) {
       layer(n, step, i);
-      tap_hidden(n, step, i);  // after the layer: so transformers counts for this model
+      tap_hidden(n, step, i);  // after the layer, as transformers counts for this model
     }
     end_step(n, step, c.decoder);
   }
@@ -102,7 +102,7 @@ class Mamba2 : public Model {
        {"dt_max", c.dt_max},
        {"hidden", step.hidden},
        {"residual", step.residual},
-       // Rounded at every token, it would lose what decays slowly.
+       // float32, because rounding at every token would lose the parts which decay slowly.
        {"ssm_state", n.state(path + ".mixer.ssm_state", DType::f32,
                              {n.axis("N"), d.heads, d.head_dim, c.state_size})}},
       d.with);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen3-Next: most layers have a gated delta net, every fourth has attention whose output is gated,
-// and all have experts beside a gated shared one. So a request has pages and slots. Norms multiply
-// by 1 + weight, but those of the delta nets.
+// and all have experts beside a gated shared expert. So a request has pages and slots. Norms
+// multiply by 1 + weight, except the norms of the delta nets.
 #include <algorithm>
 #include <cmath>
 
@@ -106,8 +106,8 @@ class Qwen3Next : public Model {
   }
 
  private:
-  // Rows of a product of a delta net are groups: a key head with the value heads that share it.
-  // Those of q_proj are heads, each with its queries and its gate.
+  // Rows of a delta net's matrices are groups: a key head with the value heads which share it. Rows
+  // of q_proj are heads, each with its queries and its gate.
   void adapt(WeightSpec& spec) const {
     const Qwen3NextConfig& c = config_;
     const int64_t width = c.decoder.hidden_size, shared = c.value_heads / c.key_heads;
@@ -141,7 +141,7 @@ class Qwen3Next : public Model {
       spec.views = {q_rows(0), plain_rows(), plain_rows()};
     }
     if (spec.name.find(".shared.experts.") != std::string::npos) spec.stacked = true;
-    // 1 + weight has more digits than a weight of 16 bits.
+    // 1 + weight has more digits than 16 bits hold, so it is float32.
     if (ends("norm.weight") && !ends("linear_attn.norm.weight")) {
       spec.dtype = DType::f32, spec.mean = 0;
       spec.map = [](double x) { return x + 1; };
@@ -168,7 +168,7 @@ class Qwen3Next : public Model {
               {"kernel_size", c.taps},
               {"scale", 1 / std::sqrt(static_cast<double>(c.key_dim))},
               {"x", x},
-              // Rounded at every token, it would lose what decays slowly.
+              // float32, because rounding at every token would lose the parts which decay slowly.
               {"recurrent_state",
                n.state(path + ".recurrent_state", DType::f32,
                        {n.axis("N"), c.value_heads / n.parallel().tp, c.key_dim, c.value_dim})}});

@@ -13,7 +13,7 @@ namespace {
 using namespace parts;
 
 struct Rwkv7Config {
-  DecoderConfig decoder;  // of attention it has nothing: heads are those of the recurrence
+  DecoderConfig decoder;  // heads: of the recurrence; without sizes of attention
   int64_t decay_rank = 0, gate_rank = 0, a_rank = 0, v_rank = 0;
 };
 
@@ -29,7 +29,7 @@ Rwkv7Config read_rwkv7(const Config& config) {
   if (d.hidden_size % d.head_dim) config.fail_at("head_dim", "it does not divide hidden_size");
   if (config.integer("num_heads", d.heads) != d.heads)
     config.fail_at("num_heads", "it is not hidden_size / head_dim");
-  // Four times the width, rounded up to a multiple of 32: as the library makes it.
+  // Four times the width, rounded up to a multiple of 32, as in flash-linear-attention.
   const int64_t ratio =
       bounded(config, "hidden_ratio", static_cast<int64_t>(config.number("hidden_ratio", 4)), 1024);
   d.intermediate_size = config.is_number("intermediate_size")
@@ -86,7 +86,7 @@ class Rwkv7 : public Model {
   std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:
-  // Weights of the width of the model, under any shape in checkpoints: rows of one each.
+  // A weight whose rows are tensors of the model's width, which have any shape in checkpoints.
   Value rows(Net& n, const std::vector<std::string>& names, std::vector<int64_t> shape, double mean,
              double stddev) const {
     WeightSpec spec;
@@ -124,7 +124,7 @@ class Rwkv7 : public Model {
     return n("linear", path, {{"x", x}, {"out_features", columns}},
              std::vector<std::string>(bias ? 1 : 0, "bias"));
   }
-  // A product of low rank, perhaps with a function between its two.
+  // A product of low rank. `function` may be between its two matrices.
   Value low_rank(Net& n, const std::string& path, Value x, int64_t rank, const char* function,
                  bool bias = true) const {
     Value low = linear(n, path + ".lora.0", x, rank);
@@ -172,7 +172,7 @@ class Rwkv7 : public Model {
            {"v", v},
            {"a", gates["remove"]},
            {"b", gates["add"]},
-           // Rounded at every token, it would lose what decays slowly.
+           // float32, because rounding at every token would lose the parts which decay slowly.
            {"recurrent_state", n.state(path + ".recurrent_state", DType::f32,
                                        {n.axis("N"), d.heads, d.head_dim, d.head_dim})}});
     const Value y = n("rwkv7_output", path + ".output",

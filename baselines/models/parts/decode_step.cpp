@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of the whole are those of its parts; what layers have of their own becomes lists.
+// decode_step has the arguments of its parts. Arguments which differ between layers are lists.
 #include "baselines/models/parts/decode_step.hpp"
 
 #include "core/base/error.hpp"
@@ -26,8 +26,8 @@ void add_outer(const Builder& b, Args& args, const std::string& op, const Region
   }
 }
 
-// A layer's arguments go to the slots of the same names: lists get an entry, the others are those
-// of the first layer.
+// Puts a layer's arguments into the slots of the same names. A list gets an entry; other slots keep
+// the first layer's argument.
 class Layers {
  public:
   explicit Layers(const Contract& whole) : whole_(whole) {}
@@ -49,7 +49,7 @@ class Layers {
     const std::string& name = slot.name;
     const Slot* whole = whole_.find(slot.section, name);
     if (!whole) {
-      // The hidden state stays inside, and a step has one token per request.
+      // The hidden state stays inside of the step, and a step has one token for each request.
       const bool inner = name == "window" || name == "hidden" || name == "residual";
       if (!inner && name != "max_query_len" && used(call, slot, r))
         fail(Graph::label(call), "decode_step has no `" + name + "`");

@@ -5,8 +5,9 @@
 
 namespace fk::parts {
 
-// Puts one decode_step in the place of everything that a dense decoder's decode phase has recorded:
-// embedding, decoder_layer by layer, rms_norm, linear, sample_tokens. Error for any other op.
+// Replaces all recorded calls of a dense decoder's decode phase by one decode_step. The calls are
+// embedding, a decoder_layer for each layer, rms_norm, linear and sample_tokens. Error for any
+// other op.
 void fold_decode_step(Builder& b);
 
 }  // namespace fk::parts

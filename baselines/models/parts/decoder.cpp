@@ -64,10 +64,11 @@ void begin_attention(Net& n, const DecoderConfig& config) {
 
 void look_up(Net& n, DecoderStep& step, const DecoderConfig& config) {
   if (config.tied) {
-    n.rename({{config.names.head + ".weight", config.names.embedding + ".weight"}});
-    // As a head too, a table of unit elements would give logits of the size sqrt(C).
-    n.adapt([table = config.names.embedding + ".weight",
+    // A draft's head ends with the same name, and is its own. As a head too, a table of unit
+    // elements would give logits of the size sqrt(C).
+    n.adapt([head = config.names.head + ".weight", table = config.names.embedding + ".weight",
              gain = 1 / std::sqrt(static_cast<double>(config.hidden_size))](WeightSpec& spec) {
+      if (spec.name == head) spec.name = table;
       if (spec.name == table) spec.stddev = gain;
     });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts that decoder-only models with rotary positions and a paged cache share: the configuration,
-// the inputs of a step, common arguments of attention layers, and the head. Layers stand in the
-// model files.
+// Common parts of decoder-only models with rotary positions and a paged cache. They are the
+// configuration, the inputs of a step, common arguments of attention layers, and the head. The
+// models' own files have the layers.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace fk::parts {
 
-// Where a checkpoint has what stands around the layers.
+// Names in a checkpoint of the weights before and after the layers, and of the list of layers.
 struct DecoderNames {
   std::string embedding = "model.embed_tokens", layers = "model.layers", norm = "model.norm";
   std::string head = "lm_head";
@@ -26,9 +26,10 @@ struct DecoderConfig {
   int64_t max_position = 0;
   double eps = 0;
   bool tied = false;            // lm_head is the embedding table
-  bool attention_bias = false;  // of q, k and v (and o, where the layer has it)
+  bool attention_bias = false;  // of q, k and v (and o, if the layer has it)
   bool head_bias = false;
-  // Optional weights of its layers, and groups of them, by the names of the contracts.
+  // Optional weights, and groups of weights, which the layers have, by their names in the
+  // contracts.
   std::vector<std::string> with;
   std::vector<int64_t> windows;  // by layer; 0: attends to everything before
   std::vector<int64_t> eos;
@@ -37,25 +38,26 @@ struct DecoderConfig {
 
 // `eos_token_id`, absent, a number or a list.
 std::vector<int64_t> read_eos(const Config& config);
-// Error for what the shared parts do not have: another activation, biases of projections unless the
-// model says that its layers have them.
+// Error for features which the shared parts lack: another activation, or biases of projections
+// unless `with_attention_bias`.
 DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false,
                            const RopeKeys& rope = {});
 
 // `sliding_window`; null: 0, no window.
 int64_t read_window(const Config& config);
-// Sets the windows of the layers that `layer_types`, which is present, names sliding.
+// Sets the windows of the layers which `layer_types` calls sliding. The key must be present.
 void slide_layers(const Config& config, int64_t window, DecoderConfig& decoder);
 // `num_experts_per_tok`, at most the number of experts.
 int64_t read_top_k(const Config& config, int64_t experts);
 
-// Why a decoder cannot be divided like this, with so many experts (0: none); empty when it can.
+// The reason why a decoder with this number of experts (0: none) cannot be divided like this.
+// Empty: it can be divided.
 std::string decoder_refusal(const DecoderConfig& config, int64_t experts, const Parallel& parallel);
-// Rows of the rotary table: positions are below max_context, so no more are ever read.
+// Rows of the rotary table. Positions are below max_context, so no run reads more rows.
 int64_t table_positions(const DecoderConfig& config, const Limits& limits);
 
-// One step while it is recorded. In "decode" every request has one token that is sampled from, so
-// that all three counts are the one axis B and no rows need to be gathered.
+// One step during recording. In "decode" every request has one token, whose logits are sampled. So
+// tokens, requests and rows are the one axis B, and no rows are gathered.
 struct DecoderStep {
   Expr tokens, requests, rows_count, width;  // T, B, Q, W
   Expr max_query_len, max_seq_len;
@@ -64,18 +66,19 @@ struct DecoderStep {
   Value hidden, residual;  // [T,C] each; their sum is the input of the next layer
 };
 
-// Declares what every batch of tokens over a paged cache has, but for the tokens.
+// Declares the axes and inputs of a batch of tokens over a paged cache, except the token ids.
 DecoderStep begin_batch(Net& n, const std::string& phase);
 // Puts the sizes of attention and the rotary table among the common arguments.
 void begin_attention(Net& n, const DecoderConfig& config);
-// Looks the tokens up: step.hidden. The table and the head of a tied model are one weight.
+// Sets step.hidden to the embeddings of the tokens. Table and head of a tied model are one weight.
 void look_up(Net& n, DecoderStep& step, const DecoderConfig& config);
-// All of these, and a residual of zeros.
+// begin_batch, begin_attention and look_up, and a residual of zeros.
 DecoderStep begin_step(Net& n, const std::string& phase, const DecoderConfig& config);
 // Makes the input of a layer visible as "hidden.<layer>".
 void tap_hidden(Net& n, const DecoderStep& step, int64_t layer);
 std::string layer_path(const DecoderConfig& config, int64_t layer);
-// One layer by an op that has `hidden` and `residual`, with its arguments beyond the common ones.
+// Records one layer as an op with the arguments `hidden` and `residual`. `args` are its arguments
+// beyond the common ones.
 void record_layer(Net& n, const std::string& op, const DecoderStep& step,
                   const DecoderConfig& config, int64_t layer, Args args = {});
 // The final norm of all rows, visible as the last "hidden".
@@ -83,18 +86,18 @@ Value end_layers(Net& n, const DecoderStep& step, const DecoderConfig& config);
 struct Sampled {
   Value logits, tokens;
 };
-// Logits of the wanted rows of x [T,C] by the head.
+// The head's logits of the wanted rows of x [T,C].
 Value wanted_logits(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config);
-// A token of each row of logits: a step's outputs.
+// Samples a token of each row of logits. Makes both outputs of the step.
 Sampled sample(Net& n, const DecoderStep& step, Value logits);
-// Both.
+// sample(wanted_logits(x)).
 Sampled sample_rows(Net& n, const DecoderStep& step, Value x, const DecoderConfig& config);
 void end_step(Net& n, const DecoderStep& step, const DecoderConfig& config);
 
-// The head of a checkpoint whose model is tied: it has to be the embedding table.
+// The head which a checkpoint of a tied model may have. It must equal the embedding table.
 std::vector<Model::Unread> unread_head(const DecoderConfig& config);
 
-// Options of the engine that drives such a decoder.
+// Options of the generate engine for this decoder.
 GenerateOptions decoder_options(const DecoderConfig& config);
 
 }  // namespace fk::parts

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "baselines/models/parts/description.hpp"
+#include "baselines/models/parts/latents.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 
@@ -128,16 +129,7 @@ class Reader {
     f_.base.head_bias = bias.boolean("head", false);
     f_.sinks = d_.boolean("sinks", false);
     f_.gate = d_.text("output_gate", "");
-    if (d_.boolean("latent", false)) {
-      DecoderForm::Latent& l = f_.latent;
-      l.q_rank = config_.has("q_lora_rank") ? read_size(config_, "q_lora_rank") : 0;
-      l.kv_rank = read_size(config_, "kv_lora_rank");
-      l.nope = read_count(config_, "qk_nope_head_dim");
-      l.rotary = f_.base.head_dim;
-      l.values = config_.has("v_head_dim") ? read_count(config_, "v_head_dim")
-                                           : f_.base.hidden_size / f_.base.heads;
-      need_number(config_, "qk_head_dim", static_cast<double>(l.nope + l.rotary));
-    }
+    if (d_.boolean("latent", false)) read_latents(d_, config_, f_);
     if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");
     if (f_.qk_norm == DecoderForm::QkNorm::head) f_.base.with.emplace_back("qk_norm");
     read_quantized();
@@ -164,7 +156,7 @@ class Reader {
     const bool typed = window.boolean("layer_types", false);
     const int64_t every = window.integer("full_every", 0), from = window.integer("from_layer", 0);
     const int64_t before = window.integer("before_layer", b.layers);
-    // The full one is the last of so many, or the first.
+    // One layer of each `every` has no window: the last one, or the first one.
     const int64_t shift = window.boolean("full_first", false) ? 0 : 1;
     if (typed && config_.has("layer_types")) return slide_layers(config_, size, b);
     if (window.has("patterns")) return slide_by_patterns(window.text("patterns"), size);
@@ -173,7 +165,7 @@ class Reader {
         b.windows[static_cast<size_t>(i)] = size;
   }
 
-  // A list of (kinds of layers, times): [[["global", "local"], 12]] are 24 layers.
+  // A list of (kinds of layers, times). [[["global", "local"], 12]] means 24 layers.
   void slide_by_patterns(const std::string& key, int64_t size) {
     std::vector<int64_t> windows;
     const auto wrong = [&](const std::string& what) { config_.fail_at(key, what); };
@@ -215,7 +207,7 @@ class Reader {
     b.rope.rotary_dim = 0;
     if (f_.sinusoidal && config_.has("pad_token_id"))
       f_.pad_token = config_.integer("pad_token_id");
-    // Falcon's files with alibi have a rope all the same. It is checked, not used.
+    // Falcon's files with ALiBi have a rope too. It is checked and not used.
     if (pairs == "alibi" && config_.has("rope_theta")) read_rope(config_, b.head_dim);
     if (!turns) return;
     if (rope.boolean("scaled", false)) config_.child("rope_parameters");  // refuses null
@@ -223,7 +215,7 @@ class Reader {
     keys.theta = rope.text("theta", keys.theta);
     keys.query_beta = rope.text("query_beta", "");
     if (rope.has("channels")) {
-      // A width instead of a share.
+      // The file has a width in place of a share.
       keys.share = "partial_rotary_factor";
       keys.share_default = (static_cast<double>(read_size(config_, rope.text("channels"))) + 0.5) /
                            static_cast<double>(b.head_dim);
@@ -248,7 +240,7 @@ class Reader {
     stop_rotation(rope);
   }
 
-  // A base for each layer; 0: it does not rotate.
+  // The list has a base for each layer. 0: the layer does not rotate.
   void read_thetas(const std::vector<double>& thetas, Rope rope) {
     if (thetas.size() != f_.rope_of.size())
       config_.fail("there are " + std::to_string(thetas.size()) + " bases of rotation for " +
@@ -263,7 +255,7 @@ class Reader {
     if (f_.ropes.empty()) f_.ropes.push_back(rope);
   }
 
-  // Layers without rotation.
+  // Ends the rotation of the layers which the description excludes.
   void stop_rotation(const Config& rope) {
     const bool only_sliding = rope.boolean("only_sliding", false);
     const int64_t every = rope.integer("none_every", 0);
@@ -351,7 +343,7 @@ class Reader {
     m.shared_down = shared.text("down", "mlp.shared_experts.down_proj");
   }
 
-  // Layers with a mixture: those that no rule makes dense.
+  // Chooses the layers with a mixture. All layers have one, except those which a rule makes dense.
   void choose_layers(const Config& moe) {
     const auto count = f_.base.layers;
     const Config layers =
@@ -462,11 +454,11 @@ bool DecoderForm::is_plain() const {
                      before_mlp == "post_attention_layernorm";
   const bool mixed = mixture.experts > 0, has_latents = latent.kv_rank > 0;
   const Mixture& m = mixture;
-  // Experts of a layer with latents are in some layers, in others they are in all.
+  // mla_moe_decoder_layer may be in some of the layers, moe_decoder_layer must be in all.
   const bool experts = !mixed || (has_latents ? m.shared_gate.empty() && !m.shared_bias && !m.bias
                                               : m.is_simple() && m.renormalize &&
                                                     !std::ranges::count(m.layers, false));
-  // Every norm of a layer has the same eps, those of latents too.
+  // The op has one eps for all norms of a layer, also for the norms of latents.
   const bool attention = has_latents ? base.eps == Latent::eps && !base.attention_bias && !sinks
                                      : mixed || (!sinks && !o_bias);
   const auto width = static_cast<double>(has_latents ? latent.nope + latent.rotary : base.head_dim);
@@ -478,10 +470,11 @@ bool DecoderForm::is_plain() const {
   const bool bare_blocks =
       gate.empty() && inside_attention.empty() && inside_mlp.empty() && base.rope.query_beta == 0;
   return names && scales && rotation && experts && attention && bare_blocks && !mxfp4 &&
-         !bidirectional && embedding_norm.empty() && norm == Norm::rms && norm_weight &&
-         !plus_one && after_attention.empty() && after_mlp.empty() && after_experts.empty() &&
-         !parallel && (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !mlp_bias &&
-         !down_bias && !norms_after_sum && gated && activation == "silu" && !transposed &&
+         !bidirectional && latent.index_heads == 0 && embedding_norm.empty() && norm == Norm::rms &&
+         norm_weight && !plus_one && after_attention.empty() && after_mlp.empty() &&
+         after_experts.empty() && !parallel &&
+         (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !mlp_bias && !down_bias &&
+         !norms_after_sum && gated && activation == "silu" && !transposed &&
          qkv_rows == QkvRows::blocks;
 }
 

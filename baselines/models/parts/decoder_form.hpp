@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder-only model as data: what a description (`decoder` of registry/models/llm/<arch>.yaml)
-// and a configuration say together. registry/models/README.md has the grammar of descriptions.
+// A decoder-only model as data: a configuration, read by a description (`decoder` in
+// registry/models/llm/<arch>.yaml). registry/models/README.md has the grammar of descriptions.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ namespace fk::parts {
 struct DecoderForm {
   DecoderConfig base;
 
-  // Norms. With `plus_one` they multiply by 1 + weight. A name is below a layer; empty: there is
-  // none.
+  // Norms. With `plus_one` they multiply by 1 + weight. Names are below a layer's path. Empty: the
+  // model lacks this norm.
   enum class Norm { rms, layer };
   Norm norm = Norm::rms;
   bool plus_one = false, norm_weight = true, norm_bias = false;
@@ -23,11 +23,13 @@ struct DecoderForm {
   std::string after_experts;  // instead of after_mlp, in layers with experts
   // Norms before the last product of attention and of the MLP.
   std::string inside_attention, inside_mlp;
-  // `after_attention` and `after_mlp` are norms of the sums of the stream and a block.
+  // True: `after_attention` and `after_mlp` are norms of the sum of the residual stream and a
+  // block.
   bool norms_after_sum = false;
-  // Attention and MLP see the same stream. Without before_mlp both see the same norm of it.
+  // Attention and MLP read the same residual stream. Without before_mlp both read the same norm of
+  // it.
   bool parallel = false;
-  // Encoders: every token sees all others. There is no cache and no head.
+  // True for encoders: every token sees all others. They have no cache and no head.
   bool bidirectional = false;
   TextVectors vectors;
   int64_t pad_token = -1;          // not -1: positions count from it + 1
@@ -35,17 +37,22 @@ struct DecoderForm {
   std::string embedding_norm;      // of the embeddings; empty: there is none
   bool first_layer_bare = false;   // without before_attention
 
-  // Attention. `head`: an RMS norm over every head; `full`: over all heads at once.
-  // `head_after`: over every head, once it is rotated. `head_layer`: a layer norm over every head.
+  // Norms of queries and keys. `head`: an RMS norm over every head. `head_after`: the same after
+  // the rotation. `head_layer`: a layer norm over every head. `full`: an RMS norm over all heads at
+  // once.
   enum class QkNorm { none, head, head_after, head_layer, full };
   QkNorm qk_norm = QkNorm::none;
   bool o_bias = false;
   bool sinks = false;  // a score for each head that takes part in the softmax without a value
-  // Latent attention: the cache has latents. No key/value rank: the usual one.
+  // Latent attention: the cache has latents. kv_rank 0: the model has the usual attention.
   struct Latent {
-    // The norms of latents have the library's own value; a file cannot change it.
+    // transformers fixes this value for norms of latents. No configuration changes it.
     static constexpr double eps = 1e-6;
     int64_t q_rank = 0, kv_rank = 0, nope = 0, rotary = 0, values = 0;
+    // An indexer chooses the positions that a token sees. No heads of it: all before the token.
+    int64_t index_heads = 0, index_dim = 0, index_top_k = 0;
+    bool index_neighbours = false;  // its rope turns neighbours, not halves
+    std::vector<bool> own_index;    // by layer; without one a layer has an earlier one's choice
   };
   Latent latent;
   double attention_scale = 0, attention_cap = 0;
@@ -55,8 +62,8 @@ struct DecoderForm {
   std::vector<int64_t> rope_of;    // by layer: which of them; -1: a layer does not rotate
   bool learned_positions = false;  // a table of positions is added to the embedding
   bool sinusoidal = false;         // its values are sines and cosines, in no checkpoint
-  // ALiBi: scores fall with the distance to the key, in each head by a slope of its own. Slopes are
-  // multiplied by this number; 0: there is no ALiBi.
+  // ALiBi: scores fall with the distance to the key. Each head has a slope of its own, which is
+  // multiplied by this number. 0: no ALiBi.
   double alibi_scale = 0;
   int64_t position_offset = 0;  // rows of it before position 0
   int64_t token_types = 0;      // rows of a table of kinds of tokens; 0: there is none
@@ -73,9 +80,9 @@ struct DecoderForm {
     double scale = 1;                           // of the chosen experts' weights
     int64_t shared_width = 0;                   // of an MLP that every token sees; 0: none
     bool shared_bias = false;
-    // Names below a layer. In `up` and `down` a star is an expert's number; without it one tensor
-    // has all experts, perhaps under the bare name without ".weight". `correction` and
-    // `shared_gate` may be absent.
+    // Names below a layer's path. In `up` and `down` a star is an expert's number. Without a star
+    // one tensor has all experts, and with `bare` its name lacks ".weight". `correction` and
+    // `shared_gate` may be empty.
     std::string gate, correction, down, shared_gate, shared_down;
     std::vector<std::string> up, shared_up;
     bool bare = false;
@@ -83,7 +90,7 @@ struct DecoderForm {
     bool bias = false;                // of the router, and of both products
     std::string activation = "silu";  // silu, swiglu_oai
     double jitter = 0;                // of the router, as in topk_softmax
-    // True if the softmax of the router and its experts are all of it.
+    // True if the mixture has only a router with softmax, and experts.
     bool is_simple() const {
       return !sigmoid && jitter == 0 && correction.empty() && groups == 1 && scale == 1 &&
              shared_width == 0;
@@ -94,7 +101,8 @@ struct DecoderForm {
     return mixture.experts > 0 && mixture.layers[static_cast<size_t>(layer)];
   }
 
-  // Matrices that stay as they are in a checkpoint: in blocks of fp8, or those of experts in mxfp4.
+  // Matrices which keep their form in the checkpoint: all in blocks of fp8, or those of experts in
+  // mxfp4.
   Fp8 fp8;
   bool mxfp4 = false;
 
@@ -103,37 +111,38 @@ struct DecoderForm {
   // Checkpoint names below a layer, without ".weight". The others are in base.names.
   std::string position, types, o, q_norm, k_norm, down;
   std::vector<std::string> qkv, up;  // one fused, or the parts (gated: gate, up)
-  // Rows of a fused qkv: q, k, v; groups of a key/value head with its queries before; or the four
-  // shards of a training, each of which has a part of q, of v and of k.
+  // Rows of a fused qkv. `blocks`: q, k, v. `groups`: for each key/value head its queries, key and
+  // value. `quarters`: four shards of the training, each with a part of q, v and k.
   enum class QkvRows { blocks, groups, quarters };
   QkvRows qkv_rows = QkvRows::blocks;
   bool up_first = false;    // rows of a fused gate and up
   bool transposed = false;  // matrices of layers are [in, out]
-  // Tensors of a layer that old checkpoints have and nobody reads.
+  // Unread tensors of a layer in old checkpoints.
   std::vector<std::string> buffers;
   int64_t further_layers = 0;  // behind the others, unread: they predict further tokens
 
   bool rotates(int64_t layer) const { return rope_of[static_cast<size_t>(layer)] >= 0; }
-  // The index of the rope of a layer that rotates.
+  // The index of a layer's rope. The layer must rotate.
   size_t rope_at(int64_t layer) const {
     return static_cast<size_t>(rope_of[static_cast<size_t>(layer)]);
   }
-  // True if each layer is one op: a decoder_layer or mla_decoder_layer with Llama's checkpoint
-  // names, or the same with experts (moe_decoder_layer, mla_moe_decoder_layer) of any names.
+  // True if each layer is one op: a decoder_layer or mla_decoder_layer, or one with experts
+  // (moe_decoder_layer, mla_moe_decoder_layer). All but the experts must have Llama's checkpoint
+  // names.
   bool is_plain() const;
 };
 
-// The names of contracts, in the words of the form. One fused tensor has the name of each part.
+// Pairs of a contract's name and the form's name in checkpoints. Each part of a fused tensor has
+// the tensor's name.
 Net::Names names_of(const DecoderForm& form);
-// The names of a mixture's contracts below the path of its call.
+// The same for a mixture, whose call has this path.
 Net::Names names_of_mixture(const DecoderForm& form, const std::string& path);
-// Views of q, k and v in a fused tensor of this shape whose rows are groups: a key/value head and
-// its queries, or a shard's parts of q, v and k.
+// Views of q, k and v in a fused tensor with QkvRows::groups or QkvRows::quarters.
 std::vector<PartView> qkv_views(const DecoderForm& form, const WeightSpec& spec);
-// Makes a weight of a contract the tensors that checkpoints of this form have in its place.
+// Changes a contract's weight so that it is read from the tensors of this form's checkpoints.
 void adapt_weight(const DecoderForm& form, WeightSpec& spec);
 
-// "self_attn" of "self_attn.o_proj"; of a name without a dot nothing.
+// "self_attn" for "self_attn.o_proj". Empty for a name without a dot.
 std::string parent_of(const std::string& name);
 std::string below(const std::string& path, const std::string& name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that a form's checkpoints have for the weights of contracts, and their layouts.
+// Names and layouts which the weights of contracts have in a form's checkpoints.
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +30,7 @@ Net::Names names_of(const DecoderForm& f) {
   names.emplace_back(below(attention, "k_norm"), f.k_norm);
   for (const char* down : {"down_proj", "fc2"}) names.emplace_back(below(mlp, down), f.down);
   if (f.latent.kv_rank > 0 && f.latent.q_rank == 0) {
-    // Queries come from the hidden state itself, and the latents are those of keys and values.
+    // Queries come from the hidden state itself. Only keys and values have latents.
     names.emplace_back("self_attn.q_b_proj", "self_attn.q_proj");
     names.emplace_back("self_attn.fused_qkv_a_proj", "self_attn.kv_a_proj_with_mqa");
   }
@@ -63,7 +63,7 @@ Net::Names names_of_mixture(const DecoderForm& f, const std::string& path) {
   of_experts(m.up.back(), {"w3", "up_proj"});
   of_experts(m.down, {"w2", "down_proj"});
   if (m.shared_width > 0) {
-    // Behind a gate they are a mixture of one expert.
+    // With a gate, the shared experts are a mixture of one expert.
     if (!m.shared_gate.empty()) add(m.shared_gate, {"shared.gate"});
     add(m.shared_up.front(), {"shared.experts.*.gate_proj", "shared_experts.gate_proj"});
     add(m.shared_up.back(), {"shared.experts.*.up_proj", "shared_experts.up_proj"});
@@ -88,7 +88,8 @@ PartView half_view(const WeightSpec& spec, int64_t half) {
   return v;
 }
 
-// Matrices of experts as [in, out], their biases, and those in mxfp4. All experts are one tensor.
+// Adapts matrices of experts with the layout [in, out], their biases, and matrices in mxfp4. In all
+// three cases one tensor has all experts.
 void adapt_experts(const DecoderForm& f, WeightSpec& spec) {
   const DecoderForm::Mixture& m = f.mixture;
   const auto is_for = [&](const std::string& name, const char* end) {
@@ -106,7 +107,7 @@ void adapt_experts(const DecoderForm& f, WeightSpec& spec) {
     spec.stacked = false;
   }
   if (!f.mxfp4 || !spec.name.ends_with("_scales")) return;
-  // e2m1 codes at random have a root mean square of 2.9.
+  // Random e2m1 codes have a root mean square of 2.9.
   const auto columns = static_cast<double>(32 * spec.shape[2]);
   spec.low = 127 - std::lround(std::log2(2.9 * std::sqrt(columns)));
   spec.high = spec.low + 1;
@@ -144,13 +145,14 @@ void adapt_weight(const DecoderForm& f, WeightSpec& spec) {
     spec.parts.clear();
   if (f.transposed && spec.shape.size() == 2 && spec.name.starts_with(f.base.names.layers + "."))
     spec.view = PartView{{spec.shape[1], spec.shape[0]}, 0, 0, spec.shape[1], {1, 0}};
-  // A gated shared expert is the only one of its mixture. Corrections are a row in some files.
+  // A gated shared expert is the only one of its mixture. Some files have corrections as a row.
   if (spec.name.find(".shared.experts.") != std::string::npos) spec.stacked = true;
   if (!f.mixture.correction.empty() && spec.name.ends_with("." + f.mixture.correction))
     spec.view = PartView{spec.shape, 0, 0, spec.shape[0], {0}};
   if (spec.name.ends_with(".act_fn.alpha_p")) spec.map = softplus;
   if (spec.name.ends_with(".act_fn.alpha_n")) spec.map = softplus_and_half;
-  // Gains are around one. 1 + weight has more digits than a weight of 16 bits.
+  // The weights are gains around one. 1 + weight has more digits than 16 bits hold, so it is
+  // float32.
   if (f.plus_one && spec.mean == 1) spec.dtype = DType::f32, spec.mean = 0, spec.map = plus_one;
   if (f.learned_positions && spec.name == f.position + ".weight") {
     const int64_t rows = spec.shape[0], width = spec.shape[1], first = f.position_offset;

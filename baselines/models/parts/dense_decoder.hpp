@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder of equal layers with rotary attention and the paged cache, whole or as one of several
-// ranks. What a model adds to it stands in the model's file.
+// ranks. A model's own file overrides the parts which differ.
 #pragma once
 #include "baselines/models/parts/decoder.hpp"
 

@@ -30,7 +30,8 @@ bool holds(const Config& description, const Json& condition, const Config& confi
   return value.is_boolean() ? value.get<bool>() : !value.is_null();
 }
 
-// Keys of the configuration that a branch which is not taken names: they are known all the same.
+// Marks the keys of both branches as known. A key of the branch which is not taken is no misspelt
+// key.
 void note_keys(const Json& value, const Config& config) {
   if (value.is_string()) {
     const std::string text = value.get<std::string>();

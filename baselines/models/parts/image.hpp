@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of models of images, which stay channels last.
+// Parts of models of images. Images are channels last.
 #pragma once
 #include <functional>
 #include <string>
@@ -14,9 +14,9 @@ namespace fk::parts {
 // of the weights.
 Value pixels(Net& n, int64_t colours, int64_t height, int64_t width);
 
-// A weight that no op's contract names, random with this deviation without a checkpoint.
+// A weight which no op's contract names. Without a checkpoint it is random with this deviation.
 Value parameter(Net& n, const std::string& name, std::vector<int64_t> shape, double stddev);
-// A table that no checkpoint has.
+// A table which is computed and in no checkpoint.
 Value computed(Net& n, const std::string& name, DType dtype, std::vector<int64_t> shape,
                std::function<std::vector<double>()> compute);
 
@@ -37,8 +37,9 @@ Value sum_images(Net& n, const std::string& path, Value x, Value y);
 
 // The sizes of timm's networks of inverted bottlenecks, by the names of its arguments. `arch_def`
 // has a text for each stage, of words such as uir_r1_a3_k5_s2_e4_c80: a kind of block, then letters
-// with a value. r: repeats, a: first kernel, k: kernel, s: stride of the first one, e: hidden width
-// over channels, c: channels of the result, se: squeezed width over the channels; skip: a sum.
+// with a value. r: repeats, a: first kernel, k: kernel, s: stride of the first block. e: hidden
+// width over channels, c: channels of the result, se: squeezed width over channels. `skip` adds the
+// input to the result.
 struct InvertedBlock {
   std::string kind, path;  // path: "blocks.1.0"
   int64_t in, middle, out, start, kernel, stride, squeezed;
@@ -53,7 +54,7 @@ struct InvertedNet {
 };
 // `kinds` are the kinds of blocks which the model has.
 InvertedNet read_inverted_net(const Config& config, const std::vector<std::string>& kinds);
-// Stem and blocks; taps hidden.i before stage i and behind the last one.
+// Records stem and blocks. Taps are hidden.i before stage i, and one behind the last stage.
 Value inverted_net(Net& n, const InvertedNet& net);
 
 }  // namespace fk::parts

@@ -14,7 +14,7 @@
 namespace fk::parts {
 namespace {
 
-// A multiple of 8 near v, and at least nine tenths of it.
+// A multiple of 8 near v, and at least nine tenths of v.
 int64_t whole_eights(double v) {
   const int64_t near = std::max<int64_t>(8, static_cast<int64_t>(v + 4) / 8 * 8);
   return static_cast<double>(near) < 0.9 * v ? near + 8 : near;

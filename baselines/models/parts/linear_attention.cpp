@@ -9,7 +9,7 @@ namespace fk::parts {
 
 namespace {
 
-// `key` times the width, divided between the heads.
+// The width of a head: `key` times the model's width, divided by the number of heads.
 int64_t linear_head_width(const Config& config, const char* key, const DecoderConfig& d) {
   const double width = config.number(key) * static_cast<double>(d.hidden_size);
   const int64_t heads = d.heads;
@@ -19,7 +19,8 @@ int64_t linear_head_width(const Config& config, const char* key, const DecoderCo
   return static_cast<int64_t>(width) / heads;
 }
 
-// Without a width, two thirds of hidden_ratio * hidden_size, rounded up to a multiple of 256.
+// `intermediate_size`. Without the key: two thirds of hidden_ratio * hidden_size, rounded up to a
+// multiple of 256.
 int64_t linear_mlp_width(const Config& config, int64_t hidden) {
   const int64_t ratio = bounded(config, "hidden_ratio", config.integer("hidden_ratio", 4), 1024);
   if (config.is_number("intermediate_size")) return read_size(config, "intermediate_size");
@@ -53,7 +54,7 @@ LinearAttentionConfig read_linear_attention(const Config& config) {
   return c;
 }
 
-// The arguments of a layer's decays: a product of low rank, or numbers that no token changes.
+// The arguments of a layer's decays: a product of low rank, or fixed numbers for each head.
 Args LinearAttentionModel::decays(Net& n, const DecoderStep& step, const std::string& path) const {
   const DecoderConfig& d = config_.decoder;
   if (config_.gate_rank > 0)
@@ -103,7 +104,7 @@ void LinearAttentionModel::forward(Net& n, const std::string& phase) const {
     };
     Args args = decays(n, step, path + ".attn");
     args.emplace_back("x", norm(".attn_norm"));
-    // Rounded at every token, it would lose what decays slowly.
+    // float32, because rounding at every token would lose the parts which decay slowly.
     args.emplace_back("recurrent_state", n.state(path + ".attn.recurrent_state", DType::f32,
                                                  {n.axis("N"), d.heads / n.parallel().tp,
                                                   d.head_dim, config_.v_head_dim}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of linear attention with decays, as flash-linear-attention has them: pre-norm layers of
-// gla_attention and a gated MLP. A request's past is one matrix for each head. GLA and RetNet
-// differ in where the decays come from, and in the rotation.
+// Models of linear attention with decays, as in flash-linear-attention: pre-norm layers of
+// gla_attention and a gated MLP. A request's past is one matrix for each head. GLA makes decays
+// from tokens. RetNet has fixed decays and rotates queries and keys.
 #pragma once
 #include <optional>
 
@@ -10,14 +10,14 @@
 namespace fk::parts {
 
 struct LinearAttentionConfig {
-  DecoderConfig decoder;  // its head_dim is that of keys
+  DecoderConfig decoder;  // its head_dim is the keys' width
   int64_t v_head_dim = 0;
   int64_t gate_rank = 0;  // 0: decays are fixed, and keys are rotated
   double gate_normalizer = 16;
-  bool fused_norm = true;  // which name the norm of heads has in checkpoints
+  bool fused_norm = true;  // name of the heads' norm in checkpoints: g_norm_swish_gate, or g_norm
 };
 
-// The keys that both models have.
+// Reads the keys of both models.
 LinearAttentionConfig read_linear_attention(const Config& config);
 
 class LinearAttentionModel : public Model {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder of any form, recorded as its parts: self_attention, gated_mlp and gelu_mlp where they
-// fit, else the ops below them. Their contracts find the weights, under the names of the form.
+// Records a decoder of any form as its parts: self_attention, gated_mlp and gelu_mlp if they fit,
+// else the ops of their decompositions. The contracts find the weights, under the form's names.
 #include <algorithm>
 
 #include "baselines/models/parts/decoder_form.hpp"
 #include "baselines/models/parts/decoder_weights.hpp"
+#include "baselines/models/parts/latents.hpp"
 
 namespace fk::parts {
 
 namespace {
 
-// One phase of a decoder while it is recorded. The residual stream is `stream_` plus, where there
-// is one, `pending_`: what the last block has added, on several ranks perhaps a share of it.
+// Records one phase of a decoder. The residual stream is `stream_`, plus `pending_` if present: the
+// last block's output, or this rank's share of it.
 class Recording {
  public:
   Recording(Net& n, const std::string& phase, const DecoderForm& form)
@@ -54,23 +55,23 @@ class Recording {
     return n_(rms() ? "rms_norm" : "layer_norm", path, args);
   }
 
-  // The stream as one tensor.
+  // Adds `pending_` to the stream and returns the stream as one tensor.
   Value whole(const std::string& at) {
     if (pending_) stream_ = add(at, stream_, pending_);
     pending_ = {};
     return stream_;
   }
-  // The norm of the stream; without a name the stream.
+  // The norm of the stream. Without a name: the stream itself.
   Value normed(const std::string& at, const std::string& name) {
     if (name.empty()) return whole(at);
     const std::string path = below(at, name);
     if (!pending_ || !rms()) return norm(path, whole(path));
-    // An RMS norm leaves the sum in the residual.
+    // The RMS norm writes the sum into the residual.
     const Value x = norm(path, pending_, stream_);
     pending_ = {};
     return x;
   }
-  // Adds what a block gave. An RMS norm adds it later.
+  // Adds a block's output. With RMS norms the next norm adds it.
   void add_to_stream(const std::string& block, Value x) {
     if (f_.residual_scale != 1)
       stream_ = scaled(block, whole(block), x, f_.residual_scale);
@@ -123,7 +124,7 @@ class Recording {
                         {"ids", n_.input("types", DType::i64, {step_.tokens})}}));
     if (!f_.embedding_norm.empty()) stream_ = norm(f_.embedding_norm, stream_);
     if (!n_.divided()) return;
-    // A rank has a share of it, which the first norm sums up.
+    // Each rank has a share of the embedding. The first norm sums the shares.
     pending_ = stream_;
     stream_ = n_.zeros(n_.limits().dtype, {step_.tokens, c_.hidden_size});
     if (!rms()) whole(at);
@@ -173,7 +174,8 @@ class Recording {
 
   Value attention(const std::string& at, int64_t layer, Value x) {
     n_.common({{"window", c_.windows[static_cast<size_t>(layer)]}});
-    if (f_.latent.kv_rank > 0) return latent_attention(at, layer, x);
+    if (f_.latent.kv_rank > 0)
+      return latent_attention(n_, f_, at, layer, x, tables_[f_.rope_at(layer)], chosen_);
     if (!is_self_attention(layer)) return attention_in_parts(at, layer, x);
     std::vector<std::string> with = c_.with;
     if (f_.sinks) with.emplace_back("sinks");
@@ -182,24 +184,7 @@ class Recording {
               with);
   }
 
-  Value latent_attention(const std::string& at, int64_t layer, Value x) {
-    const DecoderForm::Latent& l = f_.latent;
-    std::vector<std::string> with(l.q_rank > 0 ? 1 : 0, "q_a_norm");
-    if (f_.fp8.on) with.emplace_back("fp8");
-    return n_("mla_self_attention", at,
-              {{"q_lora_rank", l.q_rank},
-               {"kv_lora_rank", l.kv_rank},
-               {"qk_nope_head_dim", l.nope},
-               {"qk_rope_head_dim", l.rotary},
-               {"v_head_dim", l.values},
-               {"interleaved", f_.interleaved},
-               {"eps", DecoderForm::Latent::eps},
-               {"x", x},
-               {"cos_sin_cache", tables_[f_.rope_at(layer)]}},
-              with);
-  }
-
-  // A weight of this rank, or nothing.
+  // This rank's part of a weight. Null if `there` is false.
   Value weight_if(bool there, const char* op, const std::string& at, const char* field) {
     return there ? n_.find(op, at, field) : Value{};
   }
@@ -223,7 +208,7 @@ class Recording {
     return {part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)};
   }
 
-  // With a norm over all heads of q, and of k: products of their own, whose outputs are dense.
+  // For norms over all heads of q and of k. They need dense rows, so q, k, v are three products.
   Heads project_apart(const std::string& layer, Value x) {
     const std::vector<std::string> with(c_.attention_bias ? 1 : 0, "bias");
     const auto part = [&](size_t which, int64_t heads, const std::string& norm_name) {
@@ -236,7 +221,7 @@ class Recording {
             part(2, c_.kv_heads, "")};
   }
 
-  // With a layer norm over every head of q, and of k, whose rows must be dense.
+  // The same for a layer norm over every head of q and of k.
   Heads project_and_norm(const std::string& layer, Value x) {
     const auto part = [&](size_t which, const std::string& norm_name) {
       const auto weight = [&](bool bias) {
@@ -290,14 +275,14 @@ class Recording {
                      {"x", inner}});
   }
 
-  // Queries times a factor of their position. The op turns keys too, so it gets zeros as keys.
+  // Multiplies queries by a factor of their position. The op needs keys too, and gets zeros.
   void scale_queries(const std::string& at, Value q, Value k) {
     const Value none = n_.zeros(n_.dtype(k), {step_.tokens, 1, c_.head_dim});
     n_("rotary_embedding", at + ".query_scale",
        {{"interleaved", false}, {"cos_sin_cache", query_scale_}, {"q", q}, {"k", none}});
   }
 
-  // sigmoid(gate) times what attention gave, [T, heads * width].
+  // sigmoid(gate) times attention's output, [T, heads * width].
   Value gated(const std::string& at, int64_t layer, Value x, Value attended) {
     const Dims shape = n_.shape(attended);
     const std::string path = below(layer_path(c_, layer), f_.gate);
@@ -347,7 +332,7 @@ class Recording {
                 f_.alibi_scale == 0 ? Value{} : n_.weight(alibi_weight(f_, n_.parallel()))}});
   }
 
-  // A product of which every rank has a share, summed up.
+  // A product whose shares of all ranks are summed.
   Value share_of(const std::string& path, const Args& args) {
     const Value x = n_("linear", path, args);
     if (n_.parallel().tp == 1) return x;
@@ -430,8 +415,7 @@ class Recording {
     return add(at, routed, m.shared_gate.empty() ? shared(at, layer, x) : gated_shared(at, x));
   }
 
-  // moe_block in parts: a router with a jitter, or experts in mxfp4, whose weights have another
-  // form.
+  // moe_block in parts, for a router with a jitter, or for experts in mxfp4 with other weights.
   Value mixture_in_parts(const std::string& at, int64_t layer, Value x) {
     const DecoderForm::Mixture& m = f_.mixture;
     const std::string gate = below(layer_path(c_, layer), m.gate);
@@ -449,7 +433,7 @@ class Recording {
     return n_("fused_moe", below(at, "experts"), args);
   }
 
-  // A shared expert behind a gate is a mixture of one expert, whose weight is the gate's sigmoid.
+  // A gated shared expert is a mixture of one expert. The gate's sigmoid is the expert's weight.
   Value gated_shared(const std::string& at, Value x) {
     return n_("deepseek_moe", below(at, "shared"),
               {{"intermediate_size", f_.mixture.shared_width},
@@ -469,7 +453,7 @@ class Recording {
   // ---- the head ----
 
   void end() {
-    // Over all rows, though few are needed: the last hidden state is something to compare.
+    // All rows, because the tap needs the whole last hidden state for comparisons.
     const Value x = normed("", c_.names.norm);
     n_.tap("hidden." + std::to_string(c_.layers), {x});
     if (f_.bidirectional) return output_vectors(n_, x, f_.vectors);
@@ -488,6 +472,7 @@ class Recording {
   DecoderStep step_;
   std::vector<Value> tables_;  // of the ropes
   Value query_scale_;
+  Value chosen_;  // the positions that an indexer has chosen
   Value stream_, pending_;
 };
 

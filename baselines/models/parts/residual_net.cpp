@@ -11,7 +11,7 @@
 namespace fk::parts {
 namespace {
 
-// What the library's class has for absent keys.
+// The values of absent keys, as in transformers.
 Json residual_net_defaults() {
   return {{"num_channels", 3},
           {"embedding_size", 64},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Angles are computed in double: in float32 they would be wrong by 0.01 at position 100 000.
+// Computes angles in double, because in float32 they would be wrong by 0.01 at position 100 000.
 #include "baselines/models/parts/rope.hpp"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ void read_llama3(const Config& scaling, Rope& rope) {
   }
 }
 
-// The original positions are among the parameters, or (Phi-3) beside them in the configuration.
+// The original positions are in the parameters, or (Phi-3) beside the parameters in the
+// configuration.
 void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
   const auto whole = [](int64_t v) { return static_cast<double>(v); };
   if (config.has("original_max_position_embeddings"))
@@ -74,14 +75,19 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
 void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   const std::string type = scaling.text("type", "default");
   const std::string kind = scaling.text("rope_type", type);
-  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn", "longrope"};
+  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn", "longrope", "proportional"};
   if (!contains(kinds, kind))
     scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
                  did_you_mean(kind, kinds));
-  // Checkpoints keep it for kinds that do not use it, and transformers ignores it there.
+  // Some checkpoints have the key for kinds without it. transformers ignores it there.
   if (kind == "default" || kind == "linear") scaling.ignore("original_max_position_embeddings");
   if (kind == "default") return;
   if (kind == "longrope") return read_longrope(config, scaling, rope);
+  if (kind == "proportional") {
+    rope.turning = rope.rotary_dim;
+    rope.linear_factor = scaling.number("factor", 1);
+    return;
+  }
   const double factor = scaling.number("factor");
   if (!(factor > 0)) scaling.fail_at("factor", "the factor is positive");
   if (kind == "linear") {
@@ -94,10 +100,10 @@ void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   kind == "yarn" ? read_yarn(scaling, rope) : read_llama3(scaling, rope);
 }
 
-// The share of a pair of channels that is stretched, 0 to 1.
+// The stretched share of a pair of channels, 0 to 1.
 double stretched(const Rope& rope, int64_t pair) {
   const auto width = static_cast<double>(rope.rotary_dim);
-  // The index of the pair that turns so often within the original positions.
+  // The index of the pair with this number of turns within the original positions.
   const auto index = [&](double turns) {
     return width * std::log(rope.original_max_position / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
@@ -114,7 +120,7 @@ double stretched(const Rope& rope, int64_t pair) {
 
 namespace {
 
-// The share of a head that is rotated, as a configuration or its parameters of a rope say it.
+// The rotated share of a head, from the configuration or from its rope's parameters.
 double read_share(const Config& config, const RopeKeys& keys, const std::string& key,
                   double absent) {
   if (!keys.share.empty()) return config.number(key, absent);
@@ -151,7 +157,8 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
   }
   if (!keys.layer_type.empty()) {
     const bool sliding = keys.layer_type != "full_attention";
-    // The library's defaults have it beside ropes by layer type, too: there it is known, not used.
+    // transformers' defaults have the key beside ropes by layer type too. It is known there and not
+    // used.
     if (!keys.sliding_theta.empty()) config.has(keys.sliding_theta);
     if (!old && parameters && parameters->is_object(keys.layer_type)) {
       parameters = parameters->child(keys.layer_type);
@@ -170,6 +177,7 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
     share = read_share(p, keys, "partial_rotary_factor", share);
     rope.rotary_dim = rotated(config, head_dim, share);
     read_scaling(config, p, rope);
+    if (rope.turning > 0) share = 1;
     if (!keys.query_beta.empty()) {
       rope.query_beta = p.number(keys.query_beta, 0);
       rope.original_max_position =
@@ -184,7 +192,7 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
 
 namespace {
 
-// With the longrope factors that a table of so many positions has.
+// The steps with the longrope factors for a table of this number of positions.
 std::vector<double> steps_of(const Rope& rope, int64_t positions) {
   std::vector<double> steps = rope_frequencies(rope);
   if (rope.short_factors.empty()) return steps;
@@ -201,6 +209,7 @@ std::vector<double> rope_frequencies(const Rope& rope) {
   for (int64_t i = 0; i < rope.rotary_dim; i += 2) {
     const double share = static_cast<double>(i) / static_cast<double>(rope.rotary_dim);
     double step = std::pow(rope.theta, -share) / rope.linear_factor;
+    if (rope.turning > 0 && i >= rope.turning) step = 0;
     if (rope.llama3) {
       const double turns = rope.original_max_position * step / (2 * std::numbers::pi);
       if (turns < rope.low_freq_factor) {

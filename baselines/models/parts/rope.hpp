@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position tables as configurations describe them: plain, linear, llama3 and YaRN scaling,
-// in the new style (`rope_parameters`) and the old one (`rope_theta`, `rope_scaling`).
+// Rotary position tables as configurations describe them: plain, or with linear, llama3, YaRN or
+// longrope scaling. The keys have the new style (`rope_parameters`) or the old one (`rope_theta`,
+// `rope_scaling`).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,18 +14,21 @@ struct Rope {
   int64_t rotary_dim = 0;  // even; the first channels of a head that are rotated
   double theta = 10000;
   double linear_factor = 1;  // `linear`: positions are divided by it
-  // `llama3`: wave lengths beyond original / low_freq_factor are stretched by `factor`, those below
-  // original / high_freq_factor stay, between them it is blended.
+  // `llama3`: wave lengths above original / low_freq_factor are stretched by `factor`. Wave lengths
+  // below original / high_freq_factor stay. Wave lengths between the two are blended.
   bool llama3 = false;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4, original_max_position = 8192;
-  // `yarn`: pairs that turn fewer than beta_slow times within the original positions are stretched
-  // by `factor`, those that turn more than beta_fast times stay, between them it is blended by the
-  // index of the pair. `truncate`: the ends of the blend are whole indices.
+  // `yarn`: counts the turns of each pair of channels within the original positions. Pairs with
+  // fewer turns than beta_slow are stretched by `factor`. Pairs with more than beta_fast stay.
+  // Pairs between the two are blended by the index of the pair. `truncate`: the ends of the blend
+  // are whole indices.
   bool yarn = false, truncate = true;
   double beta_fast = 32, beta_slow = 1;
-  // `longrope`: the step of each pair is divided by a factor of its own, from one list for tables
-  // up to the original positions, from another for longer ones. Empty: none.
+  // `longrope`: the angular step of each pair is divided by a factor of its own. Tables up to the
+  // original positions use the first list, longer tables the second. Empty: no longrope.
   std::vector<double> short_factors, long_factors;
+  // `proportional`: only so many channels turn, by the steps of all; 0: all of them do.
+  int64_t turning = 0;
   double table_scale = 1;  // cosines and sines are multiplied by it
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
   bool reversed = false;   // turns the other way round: sines are negative
@@ -32,13 +36,13 @@ struct Rope {
   double query_beta = 0;
 };
 
-// The names of the values of a rope in a configuration, and its default share.
+// The keys of a rope in a configuration, and its default share.
 struct RopeKeys {
   std::string theta = "rope_theta";
-  // The share of a head that is rotated: its key, empty where a model has none, and its default.
+  // The rotated share of a head: its key (empty: the model has none) and its default.
   std::string share;
   double share_default = 1;
-  // For configurations with one rope for each kind of layer: the kind to read. Older files have the
+  // The kind of layer to read, in configurations with one rope for each kind. Older files have the
   // keys above for full layers. For sliding layers they have `sliding_theta` and no scaling.
   std::string layer_type, sliding_theta;
   std::string query_beta;  // among the parameters; empty: there is none
@@ -49,14 +53,14 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys = {}
 // Angular step of each pair of channels, rotary_dim / 2 of them.
 std::vector<double> rope_frequencies(const Rope& rope);
 
-// Slopes of ALiBi: powers of 2^(-8 / n), n the power of two from `heads` on. If `heads` is no power
-// of two, those of even powers come first.
+// Slopes of ALiBi: powers of 2^(-8 / n). n is `heads`, rounded up to a power of two. If `heads` is
+// no power of two, the even powers come first.
 std::vector<double> alibi_slopes(int64_t heads);
-// [positions, head_dim] row-major, a table that multiplies by the factor of `query_beta`: a
-// rotation by no angle.
+// [positions, head_dim] row-major: a rotary table without rotation, which multiplies by the factor
+// of `query_beta`.
 std::vector<double> query_scale_table(const Rope& rope, int64_t positions, int64_t head_dim);
-// [positions, width] row-major: sines, then cosines, from the position `first` on. Position `zero`
-// has zeros.
+// [positions, width] row-major: sines, then cosines. Row 0 has the position `first`. Position
+// `zero` has zeros.
 std::vector<double> sinusoidal_table(int64_t positions, int64_t width, int64_t first, int64_t zero);
 
 // [positions, rotary_dim] row-major: cosines of the rotary_dim / 2 angles, then their sines.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values from a configuration, which is data from a stranger. Sizes are bounded: products of two of
-// them stay far inside 64 bits, and a count of layers cannot ask for endless memory.
+// Values from a configuration, which is untrusted data. Sizes have bounds: products of two sizes
+// stay far inside 64 bits, and a count of layers cannot ask for endless memory.
 #pragma once
 #include <fmt/format.h>
 
@@ -31,7 +31,8 @@ inline int64_t read_count(const Config& config, std::string_view key) {
   return bounded(config, key, config.integer(key), kCountMax);
 }
 
-// Keys of which one value is implemented: Error for another. Absent or null, they have it.
+// Keys with one implemented value. Error for any other value. An absent key, or null, means this
+// value.
 inline void need_text(const Config& config, std::string_view key, const std::string& wanted) {
   const std::string value = config.text(key, wanted);
   if (value != wanted)

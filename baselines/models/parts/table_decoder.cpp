@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model behind every description of a decoder (`decoder` in registry/models). Layers of Llama's
-// form are recorded as whole layers (dense_decoder.hpp), all others as their parts.
+// The model for every description of a decoder (`decoder` in registry/models). Layers of Llama's
+// form are recorded as whole layers (dense_decoder.hpp), all other layers as their parts.
 #include "baselines/models/parts/decoder_form.hpp"
 #include "baselines/models/parts/dense_decoder.hpp"
 
@@ -51,7 +51,7 @@ class TableDecoder final : public Model {
   const DecoderForm form_;
 };
 
-// An encoder of the parts that decoders have.
+// An encoder with the parts of decoders.
 class TableBidirectional final : public Model {
  public:
   explicit TableBidirectional(DecoderForm form) : form_(std::move(form)) {}
@@ -67,7 +67,7 @@ class TableBidirectional final : public Model {
   void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
   std::vector<Unread> unread() const override {
     std::vector<Unread> list;
-    for (const auto& name : form_.heads) list.push_back({name, "a head", ""});
+    for (const auto& name : form_.heads) list.push_back({name, name == "pooler." ? "a pooler" : "a head"});
     return list;
   }
 

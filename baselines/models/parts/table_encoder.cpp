@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model behind every description of an encoder of BERT's form (`encoder` in registry/models):
-// embeddings, and post-norm layers over a ragged batch. The output is a vector of each token, or
-// one of each text: its first token's, or the mean.
+// The model for every description of an encoder of BERT's form (`encoder` in registry/models). It
+// has embeddings, and post-norm layers over a ragged batch. The output is a vector of each token,
+// or of each text. A text's vector is its first token's, or the mean.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,7 @@ struct EncoderForm {
   Net::Names names;
   std::vector<std::string> unread;
   bool shared_layers = false;  // all layers have the weights below `layer`
-  // ColBERT's vector of each token: its width (0: none) and the name of its product.
+  // ColBERT's vector of each token: its width (0: none) and the name of its matrix.
   int64_t token_width = 0;
   std::string token_projection;
   TextVectors vectors;
@@ -110,7 +110,7 @@ class TableEncoder final : public Model {
 
   std::vector<Unread> unread() const override {
     std::vector<Unread> list;
-    for (const auto& name : f_.unread) list.push_back({f_.prefix + name, "a head"});
+    for (const auto& name : f_.unread) list.push_back({f_.prefix + name, name == "pooler." ? "a pooler" : "a head"});
     return list;
   }
 

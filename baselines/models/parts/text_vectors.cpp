@@ -18,7 +18,8 @@ Value first_of(Net& n, Value x) {
            {{"x", x}, {"rows", n.input("first_rows", DType::i32, {n.axis("B")})}});
 }
 
-// The mean of each text: attention of a query of zeros, to which every token is equal.
+// The mean of each text. It is attention with a query of zeros, because then every token has the
+// same weight.
 Value mean_of(Net& n, Value x) {
   const Expr texts = n.axis("B"), tokens = n.shape(x)[0];
   const int64_t channels = n.shape(x)[1].value();

@@ -11,13 +11,14 @@ struct TextVectors {
   Pooling pooling = Pooling::none;
   bool normalize = false;
 };
-// `pooling` and `normalize` of a configuration, which are keys of this program.
+// `pooling` and `normalize` of a configuration. fk-host defines both keys.
 TextVectors read_text_vectors(const Config& config);
-// `pad_token_id`, behind which positions count. Error where it leaves none of the table.
+// `pad_token_id`. Positions count from pad_token_id + 1. Error if the table of positions ends
+// before.
 int64_t read_pad_token(const Config& config, int64_t positions);
-// Outputs last_hidden_state [T,C] and, pooled, embedding [B,C].
+// Makes the output last_hidden_state [T,C]. With a pooling, also embedding [B,C].
 void output_vectors(Net& n, Value x, const TextVectors& vectors);
-// Options with the output of these vectors.
+// Options of the encode engine for these vectors.
 EncodeOptions encode_options(const TextVectors& vectors);
 
 }  // namespace fk::parts

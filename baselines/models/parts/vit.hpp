@@ -9,7 +9,7 @@
 
 namespace fk::parts {
 
-// A model of images with one pass over the phase "encode".
+// A model of images, with one pass over the phase "encode".
 class ImageModel : public Model {
  public:
   std::unique_ptr<Engine> engine() const override {
@@ -32,15 +32,15 @@ struct VitSizes {
 VitSizes read_vit(const Config& config, bool gated);
 // image_size and patch_size of square images.
 void read_patches(const Config& config, VitSizes& vit);
-// The arguments that all layers have in common.
+// The common arguments of all layers.
 void begin_vit(Net& n, const VitSizes& vit);
 
-// [B, patches, channels] of an image: a convolution with a bias whose windows lie side by side. Its
-// weight may be given.
+// [B, patches, channels] of an image: a convolution with a bias, whose windows lie side by side.
+// Without `weight` it has the name `path` + ".weight".
 Value patch_rows(Net& n, const std::string& path, Value image, int64_t channels, int64_t patch,
                  Value weight = {});
 
-// [B, P + T, C]: the tokens `prefix` [P, C] before those of every image, x [B, T, C].
+// [B, P + T, C]: the tokens `prefix` [P, C] before the tokens of every image, x [B, T, C].
 Value with_prefix(Net& n, const std::string& path, Value prefix, Value x);
 
 // [B, 1, C], with gaps between the rows: the row [1, C] for every image of x [B, T, C].

@@ -16,7 +16,7 @@ namespace {
 using namespace parts;
 using Ints = std::vector<int64_t>;
 
-constexpr double kEps = 1e-6;  // of all norms but the last, whatever the configuration says
+constexpr double kEps = 1e-6;  // of all norms but the last; no configuration changes it
 constexpr int64_t kRatio = 4;  // hidden width of a block's MLP over its channels
 
 struct ConvnextConfig {
@@ -26,7 +26,7 @@ struct ConvnextConfig {
   std::string approximate;
 };
 
-// The labels count, as in transformers.
+// The number of classes is the number of labels, as in transformers.
 int64_t read_classes(const Config& config) {
   if (config.is_object("id2label"))
     return bounded(config, "id2label", static_cast<int64_t>(config.child("id2label").keys().size()),

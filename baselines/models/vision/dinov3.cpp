@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DINOv3: patches of an image behind a class token and registers, pre-norm layers whose patches are
-// turned by their place in the image. The result is every token, and the class token.
+// DINOv3: patches of an image behind a class token and registers. Pre-norm layers turn patches by
+// their place in the image. The results are all tokens, and the class token alone.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -143,7 +143,7 @@ class DinoV3 : public ImageModel {
     });
   }
 
-  // Checkpoints have q, k, v one by one, of which some lack a bias, and gate and up too.
+  // Checkpoints have separate q, k and v, some without a bias. Gate and up are separate too.
   void split_parts(WeightSpec& spec) const {
     if (ends_with(spec.name, "attention.qkv_proj.bias"))
       for (auto& names : spec.parts)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RT-DETRv2: a residual network whose last three maps are fused with one another, 300 of whose
-// pixels become queries, and layers which move the queries' boxes. The result is a box and the
+// RT-DETRv2: a residual network, whose last three maps are fused with one another. 300 pixels of
+// the fused maps become queries. Layers then move the queries' boxes. The result is a box and the
 // logits of classes for each query.
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SigLIP 2's vision tower. A request has the patches of an image as rows. Images are square with
-// `image_size`, or with `max_num_patches` of any shape and padded to so many patches: then a
-// request has its rows and columns of patches, and a mask. Both keys are of this program. The
-// position table is resized to each image.
+// SigLIP 2's vision tower. A request has the patches of an image as rows. With the key `image_size`
+// all images are square. With `max_num_patches` they have any shape and are padded to this number
+// of patches. A request then has its rows and columns of patches, and a mask. fk-host defines both
+// keys. The position table is resized to each image.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -148,7 +148,7 @@ class Siglip2 : public ImageModel {
     return n("linear", path, {{"out_features", out}, {"x", x}}, {"bias"});
   }
 
-  // torch's attention keeps the rows of q, k and v in one tensor.
+  // In checkpoints, one tensor has the rows of q, k and v, as in torch's attention.
   void cut_projection(WeightSpec& spec) const {
     const int64_t channels = config_.vit.hidden;
     const std::string head = "head.attention.";

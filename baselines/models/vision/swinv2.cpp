@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Swin Transformer V2: stages of blocks with attention in windows, every second one with its
-// windows moved by half, and a merging of 2 x 2 pixels between stages. Rows of pixels are reordered
-// by tables.
+// Swin Transformer V2: stages of blocks with attention in windows. Every second block has its
+// windows moved by half a window. Between stages, 2 x 2 pixels become one. Rows of pixels are
+// reordered by tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ SwinConfig read_swinv2(const Config& config) {
 
 using Numbers = std::vector<double>;
 
-// The pixel of each token, window by window, where windows are moved down and right by `shift`.
+// The pixel of each token, window by window. Windows are moved down and right by `shift`.
 Numbers window_pixels(const SwinStage& s, int64_t shift) {
   Numbers pixels;
   const int64_t across = s.side / s.window;
@@ -89,7 +89,7 @@ Numbers inverse(const Numbers& order) {
 // [windows, T, T]: -100 between tokens which lie side by side only because the windows were moved.
 Numbers window_mask(const SwinStage& s, int64_t shift) {
   const int64_t across = s.side / s.window, tokens = s.window * s.window;
-  // Which part of the image a row or column of the moved image comes from.
+  // The part of the image from which a row or column of the moved image comes.
   const auto region = [&](int64_t place) {
     return (place >= s.side - s.window ? 1 : 0) + (place >= s.side - shift ? 1 : 0);
   };

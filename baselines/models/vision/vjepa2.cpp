@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // V-JEPA 2: an encoder of videos, whose tokens are patches over two frames, and a predictor. The
-// predictor sees all tokens of the encoder, and a mask token in each place, for which it predicts
-// the encoder's token.
+// predictor sees all tokens of the encoder, and a mask token in each place. It predicts the
+// encoder's token for each mask token.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -133,7 +133,7 @@ class Vjepa2 : public ImageModel {
   }
 
   // A mask token for each place, then the encoder's tokens; the same table serves both. The result
-  // is that of the mask tokens.
+  // has the mask tokens alone.
   Value predict(Net& n, Value x) const {
     const Dims shape = n.shape(x);
     const int64_t tokens = config_.tokens(), width = config_.predictor.hidden;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// YOLOv10: convolutions with norms in blocks whose parts are joined, a pyramid of three maps, and
-// for each pixel a box as distributions of four distances. The best pixels are the detections, as
+// YOLOv10: convolutions with norms, in blocks whose parts are joined, and a pyramid of three maps.
+// Each pixel has a box as distributions of four distances. The best pixels are the detections, as
 // no two pixels claim one object. Layers have the numbers of the public checkpoints.
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // topk_softmax: softmax over all experts, then the most probable ones (choose_experts() in
 // math.hpp).
-#define FK_TOPK_SOFTMAX_EDITION 2  // with the fields that the contract marks `since: 2`
+#define FK_TOPK_SOFTMAX_EDITION 3  // with the fields that the contract marks `since: 2` and `since: 3`
 #include "fk/ops/topk_softmax.h"
 #include "op.hpp"
 
@@ -16,7 +16,7 @@ struct TopkSoftmax : Base<topk_softmax> {
   };
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {
-    need_floats(max.logits, max.topk_weights);
+    need_floats(max.expert_scale.or_null, max.logits, max.topk_weights);
     if (init.top_k > init.num_experts) throw unsupported{"top_k is more than num_experts"};
     need.scratch = scratch_bytes<Rows>(init);
   }
@@ -31,6 +31,8 @@ struct TopkSoftmax : Base<topk_softmax> {
       else
         choose_experts(row.logits, init.num_experts, init.top_k, init.renormalize, row.logits,
                        row.weights, ids);
+      if (const fk_in* scale = args.expert_scale.or_null)
+        for (int64_t k = 0; k < init.top_k; ++k) row.weights[k] *= data<float>(scale)[ids[k]];
       store(args.topk_weights, offset(args.topk_weights, t), init.top_k, row.weights);
     }
   }

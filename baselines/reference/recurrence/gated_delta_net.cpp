@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gated_delta_net: projections, convolution over the last tokens, the recurrence of
-// matrix_state.hpp, the norm of every head and its gate, token by token for each request, without
-// rounding between the steps.
+// matrix_state.hpp, and the gated norm of every head. It goes token by token through each request,
+// without rounding between the steps.
 #include "fk/ops/gated_delta_net.h"
 #include "matrix_state.hpp"
 

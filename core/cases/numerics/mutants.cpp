@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/cases/numerics/codes.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
@@ -88,7 +89,8 @@ class Mutator {
 
   static Tensors rounded(const CaseField& field, const Tensors& values) {
     Tensors out;
-    for (const Tensor& t : values) out.push_back(t.to(field.dtype));
+    for (const Tensor& t : values)
+      out.push_back(t.shape == field.shape ? t.to(field.dtype) : codes_of(t, field.dtype));
     return out;
   }
 

@@ -13,6 +13,7 @@
 #include "core/cli/bench/bench_arguments.hpp"
 #include "core/cli/bench/bench_candidates.hpp"
 #include "core/cli/bench/bench_op.hpp"
+#include "core/cli/bench/bench_remote.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
@@ -177,6 +178,7 @@ void need_ops(const BenchArguments& a) {
 int bench(BenchArguments a) {
   if (names_candidate(a.json.word())) a.what.push_back(a.json.take_word());
   a.json.open();
+  if (!a.remote.empty()) return bench_remote(a);
   if (!a.trace.empty()) need_writable(a.trace);
   a = complete(std::move(a));
   if (a.all && !a.what.empty())
@@ -210,6 +212,9 @@ std::function<int()> add_bench(const Options& app) {
                  "time is judged; a GPU's is judged while others compile")
       .range(1, kJobsMax);
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
+  app.add_option("--remote", a->remote,
+                 "ask the server `fk-host serve --http` at this address, such as "
+                 "http://127.0.0.1:8080, with the token of the variable FK_TOKEN");
   app.add_option("--provider", a->options.providers, "only these; the others race the first");
   app.add_option("--op", a->ops, "of a candidate, only these");
   app.add_option("--family", a->families, "of inputs for a candidate, only these and ordinary");

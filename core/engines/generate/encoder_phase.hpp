@@ -30,7 +30,7 @@ class EncoderPhase {
   EncoderPhase(Program& program, const GenerateSetup& setup);
   // Why a request cannot be encoded; empty: it can.
   std::string refusal(const Request& request) const;
-  // Runs it for the step's requests that are not encoded yet.
+  // Runs the encoder for the step's requests which are not encoded yet.
   void run(const std::vector<Work>& work);
 
  private:
@@ -42,8 +42,8 @@ class EncoderPhase {
   Sources sources_;
   int batch_;
   int64_t length_, placeholder_, rows_most_ = 0;
-  // The requests that wait for flush(): their number, their ragged rows, the rows in front of the
-  // last one's, and the rows that they leave.
+  // The requests which wait for flush(): their number and their ragged rows. Also the rows before
+  // the last request's, and the rows which the encoder leaves.
   int64_t count_ = 0, rows_ = 0, rows_before_ = 0, left_ = 0;
   int32_t *slots_ = nullptr, *starts_ = nullptr, *state_rows_ = nullptr;
   int64_t* positions_ = nullptr;

@@ -17,7 +17,7 @@ int64_t generate_axis_limit(const std::string& phase, const std::string& axis,
   if (axis == "P") return limits.pages > 0 ? limits.pages : limits.max_batch * width;
   if (axis == "W") return width;
   if (axis == "N") return limits.max_batch;
-  // Tokens go to the ranks of experts in equal parts, of which the largest are those of the limit.
+  // The ranks of experts get equal parts of the tokens. The largest parts are those of the limit.
   const int64_t ep = limits.parallel.ep;
   const auto whole = [ep](int64_t tokens) { return (tokens + ep - 1) / ep * ep; };
   if (axis == "B") return decode ? whole(limits.max_batch) : limits.max_batch;

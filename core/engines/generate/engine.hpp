@@ -25,12 +25,13 @@
 namespace fk {
 
 // The encoder of ragged tensors (RequestTensor::ragged) has two axes beside B. S are the rows of the
-// tensors of all requests, and R the rows that it leaves (S / multiple). Its further inputs are
+// tensors of all requests, and R the rows which the encoder leaves (S / multiple). Its further
+// inputs are
 //   cu_seqlens [B+1] i32 (first rows of the requests), positions [S] i64 (numbers of rows in their
-//   requests), state_rows [R] i32 (rows of a state [N*encoder_length,..] for those that it leaves).
-// In the other phases `source_lens` has the numbers of these rows. They may stand in the places of
-// placeholders in the prompt. Then "prefill" has the axis M, the placeholders of the step, which
-// may be 0. Its inputs are
+//   requests), state_rows [R] i32 (the left rows' places in a state [N*encoder_length,..]).
+// In the other phases `source_lens` has the numbers of these rows. They may replace placeholder
+// tokens of the prompt. Then "prefill" has the axis M, the placeholders of the step, which may be 0.
+// Its inputs are
 //   source_rows [M] i32 (rows of that state), source_tokens [M] i32 (indices into T).
 struct GenerateOptions {
   int64_t vocabulary = 0, positions = 0;  // RequestForm's
@@ -47,7 +48,7 @@ struct GenerateOptions {
 };
 std::unique_ptr<Engine> generate_engine(GenerateOptions options);
 
-// Rows that get logits in one prefill step: prompts may be scored, but not a whole chunk at once.
+// Rows with logits in one prefill step. Prompts may be scored, but not a whole chunk at once.
 inline constexpr int64_t kPrefillRows = 64;
 // Engine::axis_limit of this engine without an encoder, for models that need a limit as a size.
 int64_t generate_axis_limit(const std::string& phase, const std::string& axis,

@@ -28,7 +28,7 @@ struct Sequence;  // core/engines/scheduler.hpp
 // when the request has ended or failed.
 bool take_token(Sequence& sequence, int64_t index, int64_t sampled, const GenerateSetup& setup,
                 Exchange& exchange);
-// The same for the next index.
+// take_token for the sequence's next index.
 bool append_token(Sequence& sequence, int64_t sampled, const GenerateSetup& setup,
                   Exchange& exchange);
 

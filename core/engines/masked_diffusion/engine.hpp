@@ -7,10 +7,10 @@
 // are temperature [Q] f32, top_k [Q] i32, top_p [Q] f32 and uniform [Q] f32. The outputs are logits
 // [Q,V] f32, tokens [Q] i64 and logprob [Q] f32, the log probability of the token at temperature 1.
 //
-// Logits are those of a token's own position in the step that fixed
-// it. With prompt_logits the prompt is scored alone, before there are masks. Teacher forcing fixes
-// tokens in Request::order, or from first to last, as many per step as otherwise. Then no input of
-// a position is a computed result. An answer always has new_tokens tokens.
+// The reported logits belong to a token's own position, in the step which fixed the token. With
+// prompt_logits the prompt is scored first, without masks. Teacher forcing fixes tokens in
+// Request::order, or from first to last, as many per step as otherwise. Then no input of a position
+// is a computed result. An answer always has new_tokens tokens.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills the answers of requests with tokens, in any order (engine.hpp). A step computes
-// the first requests that fit, whole, in order of arrival. The device keeps nothing of a request
+// Fills the answers of requests with tokens, in any order (engine.hpp). A step computes the first
+// requests which fit, in order of arrival, each as a whole. The device keeps nothing of a request
 // between steps, so other requests simply wait.
 #include "core/engines/masked_diffusion/masked_diffusion.hpp"
 
@@ -194,8 +194,7 @@ class Denoiser {
     step_rows_ = row;
   }
 
-  // `index`: token of the answer; -1: a row that is only scored. Each step draws new random
-  // numbers.
+  // `index`: token of the answer; -1: a row that is only scored. Each step has new random numbers.
   void write_sampling(int64_t row, const Canvas& c, int64_t index) {
     const Sampling& sampling = c.request.sampling;
     const bool draws = index >= 0 && sampling.temperature > 0;
@@ -249,7 +248,7 @@ class Denoiser {
     return proposals_;
   }
 
-  // Puts the proposals that stay first, in the order in which they are fixed.
+  // Moves the proposals which stay to the front, in the order of their fixing.
   void rank(const Canvas& c, std::vector<Proposal>& list) const {
     const Request& r = c.request;
     if (r.forced.empty()) {

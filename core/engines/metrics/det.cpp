@@ -2,8 +2,8 @@
 // Detections: the results "logits" [queries, classes] and "pred_boxes" [queries, 4] (centre, width
 // and height). The order of queries has no meaning, and close scores change it. So the values are
 // those of the oracle's best detections, each beside the nearest detection of the same class.
-// `map_loss` is 1 - mAP@[.5:.95] with the oracle's detections as ground truth, over the oracle's own
-// precision. A query has several classes, and only the best one is a truth.
+// `map_loss` is 1 - mAP@[.5:.95] with the oracle's detections as ground truth. It is relative to
+// the oracle's own mAP. A query has several classes, and only the best class is a truth.
 #include <algorithm>
 #include <array>
 #include <cmath>

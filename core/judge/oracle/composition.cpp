@@ -101,7 +101,7 @@ std::unique_ptr<Lowered> lower_call(const Plugins& plugins, const std::string& p
   if (!find_expansion(op)) fail(op, "it has no expansion");
   ProviderPolicy policy;
   policy.baselines = {plugin};
-  policy.oracles.clear();  // its own ops come before expansions
+  policy.oracles.clear();  // its own ops come before decompositions
   policy.device_type = device_type;
   return lower(plugins.catalog(), record(plugins.catalog(), call), plugins, policy, device_type, id,
                call.axes, nullptr);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's oracle for ops above L1 that its plugin lacks: the host's expansion of the op. Each
-// part runs in that plugin's L1 kernels, with float32 between the parts. The parts sum in double,
-// so each part loses only one rounding of its answer. `reference` stays in double and rounds once.
+// A device's oracle for ops above L1 that its plugin lacks: the host's decomposition of the op.
+// Each part runs in that plugin's L1 kernels, with float32 between the parts. The parts sum in
+// double, so each part loses only one rounding of its answer. `reference` stays in double and
+// rounds once.
 #pragma once
 #include <string>
 
@@ -16,9 +17,9 @@ namespace fk {
 const Provider& composed_oracle();
 
 // Returns the call's outputs, dense, in float32 where the contract allows it. `plugin` needs all L1
-// ops of the expansion for this device kind. All memory is its own, and freed on return. Not for
-// contracts with a communicator. Error when there is no expansion, a part refuses, or memory is
-// short. Error also when a part would replace another float by one of less than 32 bits.
+// ops of the decomposition for this device kind. All memory is its own, and freed on return. Not
+// for contracts with a communicator. Error when there is no decomposition, a part refuses, or
+// memory is short. Error also when a part would replace another float by one of less than 32 bits.
 CaseValues composed_outputs(const Plugins& plugins, const std::string& plugin,
                             const ResolvedCase& resolved, const Case& source,
                             const Variant& variant, const CaseValues& values, Device& device);

@@ -283,7 +283,7 @@ void release_numbers(const Contract& contract, Case& source) {
   });
 }
 
-// `most` limits the rows: a larger number is drawn as if it were this.
+// `most` limits the rows: a case with more rows counts as one with `most` rows.
 Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) {
   Variant out;
   const double share = Random(draw).uniform();

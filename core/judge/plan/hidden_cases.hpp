@@ -27,8 +27,8 @@ bool is_hidden(const std::string& variant);  // of rows or of a width
 // bits of the parts; nothing: not a row variant
 std::optional<int> hidden_parts(const std::string& variant);
 
-// The smallest hidden number for `rows` rows: half of them, and at least two if there are two, so
-// that an earlier step can have fewer.
+// The smallest hidden number for `rows` rows: half of them, and at least two if the case has two.
+// So an earlier step can have fewer.
 int64_t fewest_hidden(int64_t rows);
 
 // Adds the secret's draw to a hidden variant; returns other cases unchanged.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The source of a verdict's seeds: one secret of 256 bits, drawn for this verdict. Its SHA-256 is
-// the commitment, made before the first call. The secret is published after the verdict: anyone can
-// check that the seeds were not chosen to fit, and repeat them. A seed is derived from the secret
-// and its purpose.
+// The source of a verdict's seeds: one random secret of 256 bits, made for this verdict. Its
+// SHA-256 is the commitment, made before the first call. The secret is published after the verdict:
+// anyone can check that the seeds were not chosen to fit, and repeat them. A seed is derived from
+// the secret and its purpose.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A writing model that sees: patches of an image, as many as the request has, become rows in the
-// places of a token of the prompt. One layer of attention over a paged cache.
+// A model which writes tokens and sees images. The patches of a request's image become rows, which
+// replace placeholder tokens of the prompt. One layer of attention over a paged cache.
 #include <cmath>
 
 #include "core/engines/generate/engine.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, a request with few or many patches gets another's rows, or loses its own where its
-// prompt is computed in chunks, in a batch, or again.
+// If this fails, a request with few or many patches gets another request's rows. Or it loses its
+// own rows if its prompt is computed in chunks, in a batch, or again.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, an engine with a model cannot live in a folder of its own: another file of the
-// host knows its requests, its workloads or its answers.
+// If this fails, an engine with a model cannot live in a folder of its own. Another file of the
+// host then knows its requests, its workloads or its answers.
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -95,6 +95,12 @@ CASES = {
     "deepseek_v2_plain": ("DeepseekV2", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24,
                                            **LATENT | dict(q_lora_rank=None))),
     "glm4_moe_lite": ("Glm4MoeLite", lm(num_hidden_layers=2, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, **LATENT)),
+    # An indexer chooses fewer positions than the prompt has. With few heads, scores of 0 would be ties.
+    "deepseek_v32": ("DeepseekV32", lm(num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1, n_group=3, topk_group=2,
+                                       routed_scaling_factor=1.5, index_topk=7, index_n_heads=16, index_head_dim=18, **LATENT, rope_parameters=YARN | dict(mscale=0.7, mscale_all_dim=0.6))),
+    # Two layers have the choice of the one before.
+    "glm_moe_dsa": ("GlmMoeDsa", lm(num_hidden_layers=4, num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=24, first_k_dense_replace=1,
+                                    routed_scaling_factor=1.5, index_topk=5, index_n_heads=16, index_head_dim=16, indexer_types=["full", "shared", "full", "shared"], **LATENT)),
     "youtu": ("Youtu", lm(num_key_value_heads=4, rope_interleave=False, **LATENT)),
     "minicpm3": ("MiniCPM3", lm(num_key_value_heads=4, scale_emb=6.0, dim_model_base=20, **LATENT)),
     "hyperclovax": ("HyperCLOVAX", lm(head_dim=10, embedding_multiplier=6.0, residual_multiplier=0.4, logits_scaling=0.25, attention_multiplier=0.2)),
@@ -121,6 +127,12 @@ CASES = {
                                             qk_rope_head_dim=8, v_head_dim=10, moe_intermediate_size=24, num_experts=6, num_experts_per_token=2, num_shared_experts=2, num_expert_group=3,
                                             topk_group=2, moe_renormalize=False, linear_head_dim=12, linear_num_heads=5, linear_conv_kernel_dim=3, model_max_length=128, tie_word_embeddings=False,
                                             layer_types=[FULL, LINEAR_ATTENTION, LINEAR_ATTENTION], mlp_layer_types=["sparse", "dense", "sparse"], pad_token_id=0, bos_token_id=1, eos_token_id=2)),
+    # Full layers have wider heads, and values are the products of keys; experts are beside an MLP.
+    "gemma4_text": ("Gemma4Text", lm(num_hidden_layers=4, head_dim=12, global_head_dim=24, num_global_key_value_heads=1, attention_k_eq_v=True, sliding_window=8, layer_types=[SLIDE, FULL, SLIDE, FULL],
+                                     hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=6, top_k_experts=2, moe_intermediate_size=24, final_logit_softcapping=3.0)),
+    # The last three layers have the keys and values of others; every layer sees an embedding of its own.
+    "gemma4_text_small": ("Gemma4Text", lm(num_hidden_layers=6, head_dim=16, global_head_dim=8, sliding_window=8, layer_types=[SLIDE, FULL, SLIDE, SLIDE, SLIDE, FULL], hidden_size_per_layer_input=12,
+                                           vocab_size_per_layer_input=97, num_kv_shared_layers=3, use_double_wide_mlp=True)),
     "nanochat": ("NanoChat", lm(final_logit_softcapping=3.0)),
     "xglm": ("XGLM", dict(vocab_size=97, d_model=40, num_layers=3, attention_heads=4, ffn_dim=56, max_position_embeddings=64, tie_word_embeddings=False, pad_token_id=1, bos_token_id=0, eos_token_id=2)),
     "gpt_neo": ("GPTNeo", dict(vocab_size=97, hidden_size=40, num_layers=3, num_heads=4, max_position_embeddings=64, window_size=8, attention_types=[[["global", "local"], 1], [["local"], 1]],
@@ -151,7 +163,7 @@ def fill(model, seed):
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=random)
         if weight.dim() == 1:
-            centre = weight.mean().round() if name.endswith("weight") else 0.0
+            centre = weight.mean().round() if name.endswith("weight") or ".router." in name else 0.0
             value = centre + (0.2 if name.endswith("weight") else 0.1) * noise
         elif any(word in name for word in ("embed", "wte", "wpe")):
             value = noise * (0.4 / weight.shape[1] ** 0.5 if model.config.tie_word_embeddings else 1.0)
@@ -163,6 +175,8 @@ def fill(model, seed):
     for name, bias in model.named_buffers():
         if name.endswith("correction_bias") or name.endswith("expert_bias"):
             bias.copy_((0.1 * torch.randn(bias.shape, generator=random)).bfloat16())
+        if name.endswith("layer_scalar"):
+            bias.copy_((1 + 0.3 * torch.randn(bias.shape, generator=random)).bfloat16())
 
 
 @torch.no_grad()
@@ -173,7 +187,7 @@ def write(folder, name, kind, sizes, rows=2, length=24, more=10):
     if kind == "Qwen3Next":  # in float32 the form by chunks is off by 1e-4 of the spread, token by token it is not
         rules = transformers.models.qwen3_next.modeling_qwen3_next
         rules.torch_chunk_gated_delta_rule = rules.torch_recurrent_gated_delta_rule
-    kind = kind.replace("Gemma3Text", "Gemma3")
+    kind = kind.replace("Gemma3Text", "Gemma3").replace("Gemma4Text", "Gemma4")
     model = getattr(transformers, kind + ("LMHeadModel" if kind in ("GPT2", "OpenAIGPT") else "ForCausalLM"))(config).eval().float()
     seed = zlib.crc32(name.encode())
     fill(model, seed)

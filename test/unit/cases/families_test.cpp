@@ -94,7 +94,8 @@ TEST_CASE("families_of_whole_layers_leave_weights_alone") {
     CHECK(same(make(c, family, 3).at("weight")[0], make(c, Family::ordinary, 3).at("weight")[0]));
 }
 
-// Of bfloat16 one tensor at least, and only where nothing but its own size changes.
+// Large inputs change at least one bfloat16 tensor, and only a tensor whose change is its size
+// alone.
 TEST_CASE("families_of_large_bfloat16_are_beyond_float16") {
   const auto beyond = [](const fk::Contract& c, fk::DType dtype, uint64_t seed) {
     const auto values = make(c, Family::large, seed, dtype);
@@ -242,7 +243,7 @@ TEST_CASE("families_that_do_not_fit_say_why") {
   CHECK(fk::family_unfit(range, Family::ordinary).empty());
   const auto constant = fk::resolve(fixed, fixed.cases[1], {});
   CHECK_THAT(fk::family_unfit(constant, Family::ties), ContainsSubstring("free to change"));
-  // What is fit changes something.
+  // Every fitting family changes some input.
   for (const Family family : fk::all_families()) {
     const auto plain = fk::make_inputs(range, 1, 1), v = fk::make_inputs(range, 1, 1, family);
     const bool changed = !same(plain.at("p")[0], v.at("p")[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of which a few rows have memory, on a device of this test: its memory is the host's, so
-// that whoever touches a gap ends the test. There is no GPU here.
+// Tensors with memory for a few rows only, on a device of this test. The device has the host's
+// memory, so an access to a gap ends the test. There is no GPU here.
 #include <sys/mman.h>
 
 #include <cstring>

@@ -9,7 +9,7 @@
 
 namespace {
 
-// Whether this process may read the byte at `at`; the kernel answers, so nothing is touched.
+// True if this process may read the byte at `at`; the kernel answers, so nothing is touched.
 bool accessible(const std::byte* at) {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants of a product whose reference is a few lines: all are refused where the case tells right
-// from mutant, and named where it does not.
+// Mutants of a product whose reference has a few lines. All are refused if the case tells right
+// answers from mutants. Otherwise they are named.
 #include "core/cases/numerics/mutants.hpp"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ TEST_CASE("comparison_measures_what_rounding_does_and_refuses_the_rest") {
   const auto wrong = fk::compare_outputs(r, inputs, got, want, fk::kMostElements, steep);
   CHECK_FALSE(wrong.ok);
   CHECK(wrong.field == "out");
-  // Who only looks whether it is right is told so in the same way, but not where.
+  // A comparison without a search for the place has the same sentence, without the place.
   CHECK_FALSE(wrong.wrong.pattern.empty());
   CHECK_THAT(wrong.text, ContainsSubstring(wrong.wrong.pattern));
   const auto looked = fk::Comparer(r, inputs, want, steep).look(got, "out");

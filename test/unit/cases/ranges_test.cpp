@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every count, integer and index of every contract goes beyond 8 and 16 bits in a case that each
-// judgement has, or the contract says why it cannot. The list is made from the contracts.
+// Every count, integer and index of every contract exceeds 8 and 16 bits in a case of each
+// judgement. Otherwise the contract says why it cannot. The list is made from the contracts.
 #include <algorithm>
 #include <map>
 
@@ -59,7 +59,7 @@ void raise_indices(const ResolvedCase& resolved, Most& most) {
   }
 }
 
-// What is wrong with a size that reaches so far; empty if nothing is.
+// The fault of a size with this largest value. Empty: no fault.
 std::string complaint(const Contract& contract, const std::string& name, int64_t most) {
   const auto limit = contract.limits.find(name);
   const std::string found = contract.op + ": `" + name + "` reaches " + std::to_string(most);

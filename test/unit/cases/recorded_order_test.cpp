@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who knows a recording must not know the answers to what a judge asks about it.
+// A candidate which knows a recording must not know the answers to the judge's calls.
 #include "core/cases/recorded_order.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of ranks whose sums are judged: who rounds between ranks, as libraries do, is right on
-// all of them, and who leaves a rank out or rounds float32 on the way is not.
+// Contents of ranks whose sums are judged. Libraries round between ranks, and their sums are right
+// on all contents. A sum without one rank, or with rounded float32, is wrong.
 #include <cmath>
 
 #include "core/base/error.hpp"
@@ -89,7 +89,7 @@ TEST_CASE("sums_over_ranks_have_zeros_where_each_rank_has_its_own") {
     for (int64_t i = 0; i < of.x[0].numel(); ++i) {
       const auto none = [&](size_t r) { return std::abs(of.x[r].at(i)) < 0x1p-100; };
       nothing += none(0), together += none(0) == none(1) && none(1) == none(2);
-      // What all of them hold is the same on each.
+      // All ranks hold the same sum.
       REQUIRE(of.held[1].at(i) == of.held[0].at(i));
       REQUIRE(of.held[2].at(i) == of.held[0].at(i));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of forward() on a stream that is held, and of memory that does not come back: on a
-// device of this test, whose stream is a list of functions. There is no GPU here.
+// Findings about forward() on a held stream, and about memory which is not freed. The device is
+// this test's own, and its stream is a list of functions. There is no GPU here.
 #include "core/check/device_conformance.hpp"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several ranks recorded, as one.
+// Joins the recordings of several ranks.
 #include "core/check/recorded.hpp"
 
 #include "test/catch.hpp"

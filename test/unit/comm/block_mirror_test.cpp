@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on several machines. If this fails, they read pieces that are torn, wait for a rank that
-// has given up, meet as if nothing had failed, or let another machine write where it must not.
+// Ranks on several machines. If this fails, they read torn pieces, or wait for a rank which has
+// given up. Or they meet after a failure, or let another machine write to forbidden places.
 #include "core/comm/block_mirror.hpp"
 
 #include <atomic>
@@ -31,7 +31,7 @@ void all_say(const std::vector<RankResult>& results, const std::string& text) {
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// What nobody else calls.
+// A call which no other rank makes.
 void another(SharedCommunicator& comm) {
   const fk_comm& c = *comm.table();
   Tensor x = numbers(DType::f32, comm.rank(), 3);

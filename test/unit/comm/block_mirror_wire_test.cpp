@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another machine, or a plugin's process on this one, may do to a mirror. If this fails, it
-// writes to other memory than its own, or makes a mirror pass on what lies behind a stage.
+// Attacks of another machine, or of a plugin's process on this machine, on a mirror. If this fails,
+// the attacker writes to foreign memory, or a mirror passes on bytes behind a stage.
 #include <poll.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct Wire {
     REQUIRE(::send(pair[1], data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes));
   }
   void send(const Words& words) const { send(&words, sizeof words); }
-  // Whether the next thing that comes from the mirror within ten seconds has so many bytes.
+  // True if the mirror's next message comes within ten seconds and has this number of bytes.
   bool takes(void* to, size_t bytes) const {
     pollfd ready{pair[1], POLLIN, 0};
     return ::poll(&ready, 1, 10'000) == 1 &&

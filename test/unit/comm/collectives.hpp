@@ -25,8 +25,8 @@ struct View {
   const fk_in* in() const { return fk_as_in(&out); }
 };
 
-// What rank r has at element i: different on every rank, and small whole numbers, so that sums are
-// exact in every dtype.
+// The value of rank r at element i. It differs between ranks, and is a small whole number, so sums
+// are exact in every dtype.
 inline double element(int rank, int64_t i) { return static_cast<double>((rank + 1) * 7 + i % 11); }
 
 inline Tensor numbers(DType dtype, int rank, int64_t count) {

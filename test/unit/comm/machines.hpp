@@ -52,7 +52,7 @@ class Machines {
   // As when its leader dies.
   void end(size_t machine) { mirrors_.at(machine).reset(); }
 
-  // What the ranks return, by rank. `meanwhile` runs beside them.
+  // The ranks' return values, by rank. `meanwhile` runs beside them.
   std::vector<RankResult> run(double patience_s, const RankBody& body,
                               const std::function<void()>& meanwhile = {}) const {
     std::vector<RankResult> results(static_cast<size_t>(size_));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are threads and share a device: what one has written is seen behind a barrier, only
-// one has its turn at a time, and nobody waits for a rank that has failed.
+// Ranks which are threads and share a device. All ranks see a write behind a barrier. One rank at a
+// time has its turn. No rank waits for a failed rank.
 #include "core/comm/one_device_comm.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How products are cut that talk to other ranks meanwhile (baselines/cuda/collective/overlap.hpp):
-// every tile is multiplied once and every slice added up and taken once, memory does not overlap,
-// and whatever the order in which blocks get on, no call stands still and none sees what another
-// one has sent.
+// The division of products which exchange data at the same time
+// (baselines/cuda/collective/overlap.hpp). Every tile is multiplied once, every slice is added and
+// taken once, and memory does not overlap. In any order of the blocks, no call waits for ever, and
+// no call sees data of another call.
 #include "baselines/cuda/collective/overlap.hpp"
 
 #include <algorithm>
@@ -150,15 +150,15 @@ TEST_CASE("numbers and boxes in symmetric memory do not overlap") {
   REQUIRE(rows.box(0) + 3 * 70 * 48 <= rows.box(1));
   REQUIRE(rows.box(1) + 3 * 70 * 48 <= rows.bytes());
   REQUIRE(rows.box(0) % 256 == 0);
-  // Who shares memory of the same size finds numbers and boxes at the same places.
+  // Ranks which share memory of the same size find numbers and boxes at the same places.
   const RowRoom other{3, 48, 70};
   REQUIRE(other.bytes() == rows.bytes());
   REQUIRE(other.box(1) == rows.box(1));
 }
 
-// One rank of linear_sum, or of linear_sum_of_two, as its kernel goes: blocks send tiles in their
-// order and do jobs that are given out in theirs, a call begins when the one before it has ended.
-// Boxes hold the number of the call that wrote them.
+// One rank of linear_sum, or of linear_sum_of_two, in the order of its kernel. Blocks send tiles in
+// order, and take jobs in order. A call begins after the end of the call before. Boxes hold the
+// number of the call that wrote them.
 struct Model {
   struct Rank {
     uint32_t call = 0;  // done
@@ -202,7 +202,7 @@ struct Model {
     }
   }
 
-  // What one block's sender does next, if it can.
+  // The next step of a block's sender, if it can go on.
   bool send(int me, int block) {
     Rank& r = ranks[static_cast<size_t>(me)];
     const Plan& plan = calls[r.call];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU's communicator between processes beyond the suite of all communicators (test/backend): a
-// sum in double, and the other ranks when one dies, hangs or fails.
+// The CPU's communicator between processes, beyond the suite of all communicators (test/backend). A
+// sum is in double. The other ranks learn when one dies, hangs or fails.
 #include <array>
 #include <memory>
 #include <thread>

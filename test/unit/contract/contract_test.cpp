@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a contract file can get wrong must be told with line and the nearest right word.
+// The error of a faulty contract file has the line and the nearest right word.
 #include "core/contract/contract.hpp"
 
 #include "core/base/error.hpp"

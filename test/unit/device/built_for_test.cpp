@@ -9,7 +9,7 @@ TEST_CASE("built_for_says_which_gpu_runs_the_code") {
   const auto runs = [](const char* built, int major, int minor) {
     return fk::built_for_refusal(built, major, minor).empty();
   };
-  // What this project is built for: an H100 and an H200, and neither an A100 nor a B200.
+  // This project is built for an H100 and an H200, and for neither an A100 nor a B200.
   CHECK(runs("90a", 9, 0));
   for (const auto& [major, minor] : {std::pair(8, 0), {8, 9}, {10, 0}, {12, 0}}) {
     CHECK_FALSE(runs("90a", major, minor));

@@ -21,7 +21,7 @@ TEST_CASE("a checksum depends on every byte and on its place") {
   std::rotate(moved.begin(), moved.begin() + 8, moved.end());
   CHECK(checksum_of(moved) != sum);
   CHECK(checksum_of({}) == 0);
-  // What is beyond the end is zero, so a whole word with zeros at its end is the same.
+  // Bytes beyond the end count as zero, so a whole word with zeros at its end has the same sum.
   const std::vector<std::byte> part(5, std::byte{3});
   auto whole = part;
   whole.resize(8);

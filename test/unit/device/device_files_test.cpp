@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file of registry/devices says is read, or refused with its place: a peak under a misspelt
-// key would be no peak.
+// The content of a file of registry/devices is read, or refused with its place. A misspelt key
+// would otherwise hide a peak.
 #include "core/device/device_files.hpp"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A language model without tensors for tests of the engines: it keeps tokens in a paged cache and
-// answers with a hash of everything that it finds there through the block table, so a wrong slot,
-// table, length or position changes the answer.
+// A language model without tensors, for tests of the engines. It keeps tokens in a paged cache, and
+// answers with a hash of all tokens which it finds through the block table. So a wrong slot, table,
+// length or position changes the answer.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -29,7 +29,7 @@ inline int64_t answer(const std::vector<int64_t>& context, float temperature, fl
   return (static_cast<int64_t>(h >> 40) + shift) % kVocab;
 }
 
-// What a request must give, computed from nothing but itself.
+// The right answer of a request, computed from the request alone.
 inline std::vector<int64_t> expected(const fk::Request& request) {
   std::vector<int64_t> context = request.tokens;
   for (int64_t i = 0; i < request.new_tokens; ++i) {
@@ -153,7 +153,7 @@ class Program : public fk::Program {
     std::memcpy(&out, inputs_.at(name).data() + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
     return out;
   }
-  // What row `row` of the step may see: its request's tokens up to its own position.
+  // The tokens which row `row` of the step may see: its request's tokens up to its own position.
   std::vector<int64_t> context_of(int64_t row) const {
     int64_t b = 0;
     while (in<int32_t>("cu_seqlens", b + 1) <= row) ++b;

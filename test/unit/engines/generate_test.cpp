@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, what a request gets depends on which others ran beside it, or on how its prompt
-// was cut, or on whether it had to leave the cache and come back.
+// If this fails, a request's answer depends on the requests beside it, or on the cuts of its
+// prompt. Or it depends on its removal from the cache and its return.
 #include "core/engines/generate/generate.hpp"
 
 #include "core/tensor/random.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, what a denoised request gets depends on which others ran beside it, masks are
-// filled in another order than the sure ones first, or an order that was given is not kept.
+// If this fails, a request's answer depends on the requests beside it. Or masks are not filled in
+// the order of certainty, or a given order is not kept.
 #include "core/engines/masked_diffusion/masked_diffusion.hpp"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, speculation changes what a request gets, or reads keys and values that are not
-// those of its path: the mutant programs answer with a hash of everything that they find in their
-// caches through tables, masks and moves.
+// If this fails, speculation changes a request's answer, or reads keys and values outside of its
+// path. The test's programs answer with a hash of all entries which they find in their caches,
+// through tables, masks and moves.
 #include "core/engines/speculate/speculate.hpp"
 
 #include "core/tensor/random.hpp"
@@ -76,7 +76,7 @@ class Phase : public fk::Program {
       cache.at(static_cast<size_t>(in<int64_t>("slot_mapping", t))) = {in<int64_t>("ids", t),
                                                                        in<int64_t>("positions", t)};
   }
-  // What token t sees: every position from `from` to its own once, in order.
+  // The tokens which token t sees: every position from `from` to its own once, in order.
   std::vector<int64_t> seen(const mutant::Cache& cache, int64_t t, int64_t from) const {
     int64_t b = 0;
     while (in<int32_t>("cu_seqlens", b + 1) <= t) ++b;

@@ -66,7 +66,7 @@ TEST_CASE("input_memory_has_on_the_device_what_the_host_wrote") {
     std::vector<int64_t> bytes;
     for (size_t i = 0; i < kParts.size(); ++i) {
       bytes.push_back(random.integer(0, kParts[i].bytes + 1));
-      // Of two values, so that what was there before comes back; also beyond what is uploaded.
+      // Only two values, so that earlier values come back; also beyond the uploaded bytes.
       const int64_t count = random.integer(0, kParts[i].bytes + 1);
       if (random.uniform() < 0.5)
         std::memset(memory.host(static_cast<int>(i)), static_cast<int>(random.integer(1, 3)),
@@ -98,7 +98,7 @@ TEST_CASE("input_memory_uploads_small_inputs_together_and_nothing_twice") {
   *memory.host(3) = std::byte{1};
   CHECK(copies() == 1);
   CHECK(copies() == 0);
-  // What others have written there is not what the host knows.
+  // The host does not know bytes which others have written.
   *memory.device(1) = std::byte{9};
   memory.overwritten(1);
   CHECK(copies() == 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, an expansion does not fit the contract of the op that it stands for: every smoke
-// case of every op with an expansion is recorded, expanded, and followed from inputs to outputs.
+// If this fails, a decomposition does not fit the contract of its op. Every smoke case of every op
+// with a decomposition is recorded, decomposed, and followed from inputs to outputs.
 #include <set>
 
 #include "core/base/paths.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A phase that is recorded step by step and then as one call: the expansion of that call must be
-// what was recorded, and what the call cannot carry is refused.
+// A phase is recorded step by step and then as one call. The decomposition of this call must equal
+// the recorded steps. Steps which the call cannot carry are refused.
 #include "baselines/models/parts/decode_step.hpp"
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"

@@ -78,7 +78,7 @@ TEST_CASE("a variant of a smaller case is judged once, where the case is taken")
     cases.judged(row);
     return true;
   };
-  // Who refuses a case as it is written is asked in other dtypes, until one is taken.
+  // A candidate which refuses a case as written gets it in other dtypes, until it takes one.
   CHECK(judged("a", "", false, Status::refused));
   CHECK(judged("a", "bf16", true, Status::correct));
   CHECK(judged("a", "f16", true, Status::refused));  // had by nobody yet
@@ -91,7 +91,7 @@ TEST_CASE("a variant of a smaller case is judged once, where the case is taken")
   CHECK(judged("c", "no rows", false, Status::correct));
   CHECK(judged("d", "", false, Status::correct));
   CHECK_FALSE(judged("d", "no rows", false, Status::correct));
-  // Of what was asked for itself everything is.
+  // Every row of a requested case is judged.
   CaseVerdict asked = row_of("full0", "bf16", Status::correct);
   asked.beside = false;
   CHECK(cases.wants(asked, true));

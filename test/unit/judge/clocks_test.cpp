@@ -225,7 +225,7 @@ TEST_CASE("who is faster by a little has to be so beyond every penalty", "[judge
   const auto slow = judged(1.1, samples(550e-6, 50e-6, 500.0 / 550), same, why);
   CHECK(slow.speed != fk::Speed::faster);
   CHECK(why.find("host's clock") != std::string::npos);
-  // What is much faster stays so, with what is certain of it.
+  // A much faster candidate stays faster, by the certain part of its gain.
   const auto fast = judged(2, samples(550e-6, 50e-6, 500.0 / 550), same, why);
   CHECK(fast.speed == fk::Speed::faster);
   CHECK((fast.value > 1.7 && fast.value < 1.95));
@@ -268,13 +268,13 @@ TEST_CASE("who is faster by a little has to be so beyond every penalty", "[judge
   const auto mostly = judged(4.5, often, same, why, 1.2);
   CHECK((mostly.value > 1.15 && mostly.value < 1.25));
   CHECK(why.find("in some samples") != std::string::npos);
-  // Who is not faster is not looked at.
+  // The check ignores a candidate which is not faster.
   CHECK(judged(0.9, samples(550e-6, 50e-6, 0.5), same, why).value == 0.9);
   CHECK(why.empty());
 }
 
-// Without the penalty, a third of the true time passes for a speedup in two races of five: the
-// lower quartiles of milliseconds differ by more than a sample takes.
+// Without the penalty, a third of the true time passes for a speedup in two races of five. The
+// lower quartiles of milliseconds differ by more than a sample's time.
 TEST_CASE("a busy machine hides no slow clock of ranks", "[judge]") {
   constexpr double kTrue = 1e-3;
   int believed = 0, faster = 0, kept = 0;
@@ -324,7 +324,7 @@ TEST_CASE("calls that work for those that come next are not faster for it", "[ju
   const auto ahead = judged(2, side(1e-6, 3e-6));
   CHECK(ahead.speed == fk::Speed::unknown);
   CHECK((ahead.value == 2 && ahead.low < 1 && ahead.high == 2.02));
-  // Who is faster all the same stays so, by what is certain of it.
+  // A candidate which is faster in spite of this stays faster, by the certain part of its gain.
   const auto both = judged(4, side(0.5e-6, 2e-6));
   CHECK(both.speed == fk::Speed::faster);
   CHECK((both.low > 1.9 && both.low < 2));

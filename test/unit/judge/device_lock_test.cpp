@@ -19,7 +19,7 @@ using Names = std::vector<std::string>;
 
 struct Waited {};
 
-// Whether who wants these has to wait for who has those.
+// True if a lock on `second` has to wait for a lock on `first`.
 bool waits(const Names& first, const Names& second) {
   const DeviceLock turn(first);
   try {
@@ -47,7 +47,7 @@ TEST_CASE("device_turn_is_had_by_one_at_a_time") {
   CHECK(waits({"nowhere:7"}, {"nowhere:7", "nowhere:6"}));
   CHECK_FALSE(waits({"nowhere:6", "nowhere:7"}, {"nowhere:8"}));
   CHECK_FALSE(waits({"nowhere:6", "nowhere:6"}, {"nowhere:7"}));
-  // Who has not got all of them has none.
+  // A process which cannot lock all devices holds none.
   CHECK_FALSE(waits({"nowhere:5"}, {"nowhere:6"}));
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("device_turn_makes_no_ring") {
   }
 }
 
-// Who gives it back and wants it again at once comes behind those who wait.
+// A process which returns the lock and wants it again at once comes behind all waiting processes.
 TEST_CASE("device_turn_comes_to_who_waits") {
   auto turn = std::make_unique<DeviceLock>(Names{"nowhere:3"});
   std::atomic<bool> waits = false, had = false;

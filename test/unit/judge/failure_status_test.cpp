@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a candidate is told when its process ended or said something else than an answer: the status
-// that leads to the fault, with the evidence.
+// The verdict on a candidate whose process ended, or sent no answer. It has the status which leads
+// to the fault, and the evidence.
 #include "core/judge/case_run.hpp"
 
 #include "test/catch.hpp"

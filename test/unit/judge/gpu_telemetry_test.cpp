@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of a GPU's clocks and of the driver's reasons for them. There is no GPU here: looks
-// are made up.
+// The judge's use of a GPU's clocks, and of the driver's reasons for them. There is no GPU here, so
+// the readings are invented.
 #include "core/judge/gpu_telemetry.hpp"
 
 #include <chrono>
@@ -43,7 +43,7 @@ class Slowed final : public Contender {
   std::optional<double> sample() override {
     throttling_.begin();
     const double seconds = watch_.slow() ? 3 * seconds_ : seconds_;
-    // What is of no interest has to differ a little.
+    // Samples must differ a little.
     jitter_ = jitter_ > 0 ? -1e-5 : 1e-5;
     ++kept_;
     if (!throttling_.end()) return std::nullopt;
@@ -67,7 +67,7 @@ RaceResult race_of(FakeWatch& watch, Throttling& throttling, int redo_max) {
   options.redo_max = redo_max;
   options.blocks_clear = options.blocks_min;
   const RaceResult result = race(contenders, options);
-  // What is done again is forgotten, by both sides; one sample is asked for before the race.
+  // Both sides forget repeated samples. One sample comes before the race.
   CHECK(first.kept() == 2 * result.blocks() + 1);
   CHECK(second.kept() == 2 * result.blocks() + 1);
   return result;

@@ -276,7 +276,7 @@ TEST_CASE("switches are as small cases have them whose optional fields are there
 
 namespace {
 
-// What is drawn of the first case of that size, of many draws.
+// The hidden cases of the first case of this size, for many secrets.
 std::vector<Case> drawn_above(const Catalog& catalog, const std::string& op,
                               const std::string& size) {
   const Contract& contract = catalog.at(op);

@@ -11,7 +11,7 @@ namespace {
 using Whose = MemoryAccount::Whose;
 constexpr int64_t kMiB = int64_t{1} << 20, kGiB = int64_t{1} << 30;
 
-// What is found where one device had 10 GiB in use, 1 of them the candidate's, and then has this.
+// The finding if one device had 10 GiB in use, 1 GiB by the candidate, and then has these numbers.
 std::optional<Whose> whose(int64_t all, std::optional<int64_t> own, int64_t lent = 0) {
   MemoryAccount account;
   account.begin({{10 * kGiB, own ? std::optional(kGiB) : std::nullopt}});
@@ -27,11 +27,12 @@ TEST_CASE("memory_that_a_candidate_takes_is_found") {
   CHECK(whose(13 * kGiB, 4 * kGiB) == Whose::candidate);
   CHECK(whose(13 * kGiB, kGiB + 600 * kMiB) == Whose::somebody_else);
   CHECK(whose(13 * kGiB, std::nullopt) == Whose::unknown);
-  // What it has asked for is its own by right, and so are code and handles.
+  // Memory which the candidate has asked for is allowed, and so are code and handles.
   CHECK_FALSE(whose(13 * kGiB, 4 * kGiB, 3 * kGiB));
   CHECK_FALSE(whose(10 * kGiB + 900 * kMiB, kGiB + 900 * kMiB));
   CHECK(whose(16 * kGiB, 4 * kGiB, 3 * kGiB) == Whose::somebody_else);
-  // What others have shared with it counts as its own as well, and is not taken from the device.
+  // Memory which others share with the candidate counts as its own too. The device has no less of
+  // it.
   CHECK_FALSE(whose(10 * kGiB, 4 * kGiB));
   // Where nothing is known nothing is found.
   MemoryAccount account;
@@ -41,7 +42,7 @@ TEST_CASE("memory_that_a_candidate_takes_is_found") {
   CHECK_FALSE(account.taken({{0, std::nullopt}}));
 }
 
-// What one rank has asked for is no excuse for another, and what all have taken is not one sum.
+// One rank's requests do not excuse another rank. The memory of all ranks is not one sum.
 TEST_CASE("memory_is_counted_where_it_is") {
   MemoryAccount account;
   const MemoryLooks begun(3, {10 * kGiB, kGiB});
@@ -67,7 +68,7 @@ TEST_CASE("memory_is_counted_where_it_is") {
   taken = account.taken(now);
   CHECK(taken->place == 2);
   CHECK(taken->whose == Whose::unknown);
-  // What is held from now on is nobody's fault.
+  // Memory in use at this moment is no candidate's fault.
   account.begin(now);
   CHECK_FALSE(account.taken(now));
 }

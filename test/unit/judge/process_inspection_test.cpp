@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a candidate has put into its process shows from outside, on a GPU as on the CPU, and is not
-// taken for what the driver has put there.
+// The host sees from outside all changes of a candidate to its process, on a GPU as on the CPU. It
+// does not confuse them with changes by the driver.
 #include "core/judge/process_inspection.hpp"
 
 #include <signal.h>

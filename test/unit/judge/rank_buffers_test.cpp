@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oracle remembers of answers that were right: whose they were.
+// The oracle remembers the sides of right answers.
 #include "core/judge/rank_buffers.hpp"
 
 #include <cmath>
@@ -74,7 +74,7 @@ TEST_CASE("exam_desk_tells_a_side_from_itself_alone") {
   CHECK(b.call(fk::kCandidateSide, 1).changed);
 }
 
-// What was compared has an error, what is known to be right is not compared again.
+// A compared answer has an error. A known right answer is not compared again.
 TEST_CASE("exam_desk_has_room_for_each_baseline") {
   BoundDesk b;
   for (int bits = 1; bits <= 3; ++bits) CHECK(b.call(kFirst, bits).worst > 0);

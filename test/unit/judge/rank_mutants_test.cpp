@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate of a case that several ranks call together: answers of ranks that do not talk are wrong
-// somewhere, and what is right on every rank is no mutant.
+// The mutation test of a case which several ranks call together. Answers of ranks without
+// communication are wrong somewhere. An answer which is right on every rank is no mutant.
 #include "core/judge/rank_mutants.hpp"
 
 #include <algorithm>

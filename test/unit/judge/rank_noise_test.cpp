@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cancels between ranks is as inexact as its terms, which are the ranks'.
+// A sum which cancels between ranks is as inexact as the ranks' terms.
 #include <functional>
 
 #include "core/base/paths.hpp"
@@ -49,7 +49,7 @@ TEST_CASE("sums over ranks that cancel are right in float32, and in nothing less
   for (const uint64_t seed : {4, 16}) {
     auto ranks = contents_of_ranks(resolved, seed, 2, Family::sparse);
     const auto usual = contents_of_ranks(resolved, seed, 2, Family::ordinary);
-    // What a model pads is nothing on all ranks.
+    // Padding of a model is zero on all ranks.
     for (size_t r = 1; r < ranks.size(); ++r)
       for (int64_t i = 0; i < ranks[r].at("x")[0].numel(); ++i)
         ranks[r].at("x")[0].set(i, ranks[0].at("x")[0].at(i) == 0 ? 0 : usual[r].at("x")[0].at(i));

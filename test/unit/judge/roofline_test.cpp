@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device needs at least: a judge calls whatever is below impossible.
+// The least time of a device. The judge calls shorter times impossible.
 #include "core/check/bench.hpp"
 
 #include "core/device/rank_device.hpp"

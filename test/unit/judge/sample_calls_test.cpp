@@ -34,12 +34,12 @@ TEST_CASE("samples are counted again where a call was not what it was believed t
   CHECK(are_as_long({2, 1}, 1e-6, 1e-6));  // there is nothing between
   CHECK(are_as_long({95, 1}, 1e-6, 1));
   CHECK(are_as_long({95, 95}, 0, 1e-6));
-  // Who claims to be slow, or quick, before the race.
+  // A candidate which seems slow, or quick, before the race.
   CHECK_FALSE(are_as_long({48, 95}, 1e-6, 1e-6));
   CHECK_FALSE(are_as_long({95, 10}, 1e-6, 1e-6));
   CHECK_FALSE(are_as_long({95, 95}, 1e-6, 2e-6));
   CHECK_FALSE(are_as_long({95, 63}, 1e-6, 1.1e-6));
-  // What was counted by the race is good after the same race.
+  // Counts made from the race's times fit these times.
   for (const double ratio : {0.01, 0.2, 0.6, 0.9, 1.0, 1.3, 1.49, 1.51, 1.8, 3.0, 50.0})
     CHECK(are_as_long(calls_as_long(1e-6, ratio * 1e-6, 2e-4, 95), 1e-6, ratio * 1e-6));
 }

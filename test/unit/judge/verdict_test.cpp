@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a candidate is told: the table of statuses, which of several wins, the geometric mean, and
-// that JSON loses nothing.
+// The content of a verdict: the table of statuses, the choice among several, and the geometric
+// mean. JSON loses nothing.
 #include "core/judge/verdict/verdict.hpp"
 
 #include <cmath>
@@ -193,7 +193,7 @@ TEST_CASE("smaller cases beside those that were asked for count when they fail")
   CHECK(v.aggregate.cases == 1);
   CHECK(v.aggregate.failed == 1);
   CHECK(v.why == "rms_norm, case small of smoke cases: because; right: a");
-  // Who refuses what was asked for has not been judged.
+  // A candidate which refuses the requested cases was not judged.
   v = {};
   v.cases = {beside(Status::correct), with(Status::refused)};
   conclude(v);
@@ -242,7 +242,7 @@ TEST_CASE("the case that decides speaks for the whole") {
   some.why.clear();
   conclude(some);
   CHECK_THAT(some.why, ContainsSubstring("; right: a (T=5 size=32), b, c and 1 more"));
-  // What was found before any case stays.
+  // A finding from before the cases stays.
   Verdict early;
   early.status = Status::lint;
   early.why = "no note";

@@ -10,8 +10,8 @@
 
 namespace {
 
-// Seconds around `mean` with a relative spread, a slow drift that all contenders share through
-// `clock`, and now and then a disturbance that makes a sample ten times as long.
+// Seconds around `mean` with a relative spread, and a slow drift which all contenders share through
+// `clock`. Now and then a disturbance makes a sample ten times as long.
 class Mutant final : public fk::Contender {
  public:
   Mutant(double mean, double spread, uint64_t seed, int* clock = nullptr, double outliers = 0,
@@ -124,7 +124,7 @@ TEST_CASE("timer_needs_fewer_blocks_where_the_difference_is_clear_and_the_noise_
   CHECK(blocks(0.9e-5, 0.001) == options.blocks_min);  // faster, and not by far
   CHECK(blocks(1e-5, 0.001) == options.blocks_min);
   CHECK(blocks(0.5e-5, 0.3) >= options.blocks_min);  // by how much is open
-  // Of three, all have to be.
+  // The early end needs every contender far from the first one, and c is near it.
   Mutant a(1e-5, 0.01, 1), b(0.5e-5, 0.01, 2), c(1e-5, 0.001, 3);
   fk::Contender* all[] = {&a, &b, &c};
   fk::RaceOptions three;

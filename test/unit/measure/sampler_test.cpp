@@ -10,7 +10,7 @@
 
 namespace {
 
-// What happened, in order: "flush", "start", "stop", "copy", "graph 3".
+// The events in order: "flush", "start", "stop", "copy", "graph 3".
 struct Log {
   std::vector<std::string> said;
   std::vector<bool> late;  // of the coming samples; then in time

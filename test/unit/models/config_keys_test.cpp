@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If these fail, a key of a configuration is without effect and nobody says so, or an absent key
-// has another value than in the library that the checkpoint comes from.
+// If these fail, a key of a configuration has no effect, and no message says so. Or an absent key
+// has another value than in the checkpoint's library.
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
@@ -59,7 +59,8 @@ fk_slot init_of(const fk::Call& call, const std::string& name) {
   return call.init[static_cast<size_t>(call.contract->find(name)->index)];
 }
 
-// What a configuration makes: calls with their init values, and weights; or why it makes nothing.
+// A configuration's model as text: calls with their init values, and weights. Or the reason why
+// there is no model.
 std::string described(const Json& json) {
   if (const std::string refused = why(json); !refused.empty()) return refused;
   const Config config(json, "config.json");

@@ -185,7 +185,7 @@ TEST_CASE("with overlap a long step's products are one with their sums, where th
   CHECK(exchanges(*llama, "prefill", {2, 1, 0, true}) ==
         Ops{embedding, norm, product, product, logits});
   CHECK(exchanges(*llama, "decode", {2, 1, 0, true}) == shares);
-  // What experts give has no product at its end.
+  // The experts' output does not end with a product.
   const auto mixtral = make_model("mixtral", config(kExperts));
   CHECK(exchanges(*mixtral, "prefill", {2, 1, 0, true}) ==
         Ops{embedding, norm, product, norm, logits});

@@ -65,8 +65,8 @@ TEST_CASE("model_verdict_floor_is_not_stricter_than_rounding") {
   CHECK(error_limits(ErrorNumbers{}, DType::f32, 15).rms == Approx(1e-5));
 }
 
-// In float32, with activations rounded to eight bits: what follows a token of which one input has
-// landed on another number is off, by luck on either side; what comes before is not.
+// In float32, with activations rounded to eight bits: one input of a token may round to another
+// number. Then all later tokens differ, by chance on either side. Earlier tokens do not.
 TEST_CASE("model_verdict_a_few_roundings_to_eight_bits_are_no_error_of_float32") {
   constexpr double kCoarse = 0.3, kLimit = 1e-4;
   const Round want = round_with(0, 2);

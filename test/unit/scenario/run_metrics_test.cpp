@@ -50,8 +50,8 @@ TEST_CASE("metrics_round_of_two_requests") {
   CHECK(mixed.decode_tokens_s[0] == Approx(4.0 / 3));  // after 11
 }
 
-// Two sides whose processes differ: in each process one side is so much slower than it is on
-// average, for all rounds, and every round has noise of its own.
+// Two sides whose processes differ. In each process, one side is slower than its average by a
+// factor, in all rounds. Every round has noise of its own.
 namespace {
 
 struct Simulated {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, fk/cpp/floats.hpp, which plugin authors convert with, disagrees with the host's
-// own conversions: every value of the two 16-bit types, and floats at, beside and between the
-// values that they round to.
+// If this fails, fk/cpp/floats.hpp, which converts in plugins, disagrees with the host's own
+// conversions. The test tries every value of both 16-bit types. It also tries floats at, beside and
+// between the values to which they round.
 #include "fk/cpp/floats.hpp"
 
 #include <bit>

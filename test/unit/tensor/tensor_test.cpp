@@ -23,7 +23,7 @@ Tensor noise(Shape shape, DType dtype) {
   return tensor;
 }
 
-// What is said after `change` was applied to a [32, 16] bf16 tensor.
+// The difference between a [32, 16] bf16 tensor and its copy after `change`.
 template <class Change>
 Difference difference_after(const Change& change) {
   const Tensor want = noise({4, 8, 16}, DType::bf16);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A candidate's author learns from the way in which its process ended what happened and what to
-// look at: every signal that ends a process and every limit of the sandbox has its own words.
+// The end of a process tells the candidate's author the event and the place to look at. Every
+// signal which ends a process, and every limit of the sandbox, has its own words.
 #include "core/worker/ending.hpp"
 
 #include <signal.h>
@@ -95,7 +95,7 @@ TEST_CASE("ending_near_the_limit_of_memory_is_that_limit_whatever_the_signal") {
 }
 
 TEST_CASE("ending_notes_are_believed_about_their_own_signal_alone") {
-  // What the board says of another signal is of an earlier time, or made up.
+  // Words of the board about another signal are old, or invented.
   const Ending ending = by(SIGKILL, "SIGSEGV at address 0x7f00, past the end of x");
   CHECK(ending.text.find("past the end") == std::string::npos);
   CHECK_THAT(ending.next, ContainsSubstring("free memory"));

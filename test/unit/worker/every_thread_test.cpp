@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread must take by itself reaches all of them, also those that block every signal, as a
-// driver's do.
+// A change which each thread must make by itself reaches all threads. It also reaches threads which
+// block every signal, as a driver's threads do.
 #include "core/worker/every_thread.hpp"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launchers say in the environment about the ranks that they have started.
+// Variables by which launchers describe the ranks which they have started.
 #include "core/worker/launch.hpp"
 
 #include "core/base/error.hpp"

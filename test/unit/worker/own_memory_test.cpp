@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What code may have left in this process is found, wherever it lies; what is somebody else's is
-// not.
+// The search finds memory which code may have left in this process, at any place. It does not find
+// memory of others.
 #include "core/worker/own_memory.hpp"
 
 #include <sys/mman.h>
@@ -64,7 +64,7 @@ TEST_CASE("own_memory_is_found_wherever_it_lies") {
     const Pages pages(access);
     CHECK(visited(pages.data, kBytes) == kBytes);
   }
-  // What cannot be read is so afterwards, too.
+  // Unreadable memory stays unreadable.
   const Pages hidden(PROT_NONE);
   visited(hidden.data, kBytes);
   CHECK(::madvise(hidden.data, kBytes, MADV_POPULATE_READ) != 0);

@@ -51,7 +51,7 @@ TEST_CASE("a process that works while it is stopped is noticed") {
   CHECK(noticed);
 }
 
-// What a candidate can read it can print into a report.
+// A candidate can print into a report all that it can read.
 TEST_CASE("of a user's environment a runner has what libraries read alone") {
   const auto sees = [](const char* name, Environment environment = Environment::of_libraries) {
     ::setenv(name, "told", 1);

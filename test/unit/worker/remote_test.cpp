@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What machines say to each other: who does not know the key is not heard, and what another machine
-// says is not believed.
+// Messages between machines. A process without the key is ignored. The words of another machine are
+// not believed.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -39,7 +39,7 @@ struct Listening {
   }
 };
 
-// Who has connected there and has said nothing yet.
+// A client which has connected and has said nothing yet.
 int caller_of(const Listening& at) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

@@ -26,6 +26,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/judged.hpp"
+#include "core/cli/serve/serve_http.hpp"
 #include "core/cli/server.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
@@ -312,13 +313,42 @@ int serve(const std::string& device) {
   return kExitOk;
 }
 
+struct ServeArguments {
+  std::vector<std::string> devices;
+  ServeHttpArguments http;
+};
+
+int serve_as_asked(ServeArguments& a) {
+  if (a.devices.empty()) a.devices = {"cpu"};
+  if (a.http.address.empty()) {
+    if (a.devices.size() > 1)
+      fail("--device", "a server without --http has one device", "start one for each");
+    return serve(a.devices[0]);
+  }
+  for (const auto& device : a.devices) check_device_name(device);
+  a.http.devices = a.devices;
+  return serve_http(a.http);
+}
+
 std::function<int()> add_serve(const Options& app) {
-  auto device = std::make_shared<std::string>("cpu");
-  app.add_option("--device", *device, "cpu (the default) or cuda:0");
+  auto a = std::make_shared<ServeArguments>();
+  constexpr int kJobsMost = 1'000'000, kMibMost = 1024;
+  app.add_option("--device", a->devices, "cpu (the default) or cuda:0; with --http several")
+      .one_at_a_time();
+  app.add_option("--http", a->http.address,
+                 "also take jobs of clients over HTTP at ADDRESS:PORT, such as 127.0.0.1:8080");
+  app.add_option("--tokens", a->http.tokens, "a file of lines NAME TOKEN, one for each client");
+  app.add_option("--certificate", a->http.certificate, "the chain of certificates for TLS, PEM");
+  app.add_option("--key", a->http.key, "the certificate's private key, PEM");
+  app.add_option("--queue", a->http.queue, "the folder of jobs, beside the store if not given");
+  app.add_option("--client-jobs", a->http.client_jobs, "jobs of one client that may wait")
+      .range(1, kJobsMost);
+  app.add_option("--body-mib", a->http.body_mib, "MiB that one request may have")
+      .range(1, kMibMost);
   app.footer(
       "While the server runs, it answers this user's `fk-host bench CANDIDATE` and `fk-host "
       "replay` on this device, one at a time. Without a server they judge in their own process.");
-  return [device] { return serve(*device); };
+  return [a] { return serve_as_asked(*a); };
 }
 
 FK_VERB(serve, "keep all ready, so that `bench CANDIDATE` answers at once; until interrupted",

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize_fp8, quantize_int8, dequantize. A block has a group which shares a scale. A view of codes
+// that is float32 gets the values before they are rounded and saturated, for the comparison.
+#include "common.cuh"
+#include "fk/ops/dequantize.h"
+#include "fk/ops/quantize_fp8.h"
+#include "fk/ops/quantize_int8.h"
+
+namespace {
+using namespace fkr;
+
+// f8e4m3 to nearest even, saturated at 448; a NaN stays a NaN.
+__device__ uint8_t to_f8e4m3(double v) {
+  if (isnan(v)) return 127;
+  const double size = fmin(fabs(v), 448.0);
+  int exponent;
+  frexp(size, &exponent);  // size is below 2^exponent
+  const int step = exponent - 4 > -9 ? exponent - 4 : -9;
+  const int steps = int(rint(ldexp(size, -step)));  // up to 16, the next power of two
+  // Normal numbers are 8 to 15 steps; subnormal ones are their number of steps of 2^-9.
+  return uint8_t(((step + 9) * 8 + steps) | (signbit(v) ? 128 : 0));
+}
+__device__ void put_code(const Ref& out, int64_t at, double v) {
+  if (out.dtype == FK_F8E4M3)
+    reinterpret_cast<uint8_t*>(out.data)[at] = to_f8e4m3(v);
+  else if (out.dtype == FK_I8)
+    reinterpret_cast<int8_t*>(out.data)[at] = isnan(v) ? int8_t(0) : int8_t(rint(fmin(fmax(v, -128.0), 127.0)));
+  else
+    store(out, at, v);
+}
+
+struct Groups {
+  int64_t rows, columns, group_rows, group_columns;
+  double largest, eps;  // the largest code; least size of a group's largest value
+  bool power_of_two;
+  __host__ __device__ int64_t across() const { return (columns + group_columns - 1) / group_columns; }
+};
+__global__ void quantize(Groups g, Ref x, Ref given, Ref out, Ref scale_out) {
+  const int64_t across = g.across(), groups = (g.rows + g.group_rows - 1) / g.group_rows * across;
+  for (int64_t group = blockIdx.x; group < groups; group += gridDim.x) {
+    const int64_t row = group / across * g.group_rows, column = group % across * g.group_columns;
+    const int64_t width = min(g.group_columns, g.columns - column), count = min(g.group_rows, g.rows - row) * width;
+    float scale = given.data ? float(load(given, group)) : 0;
+    if (!given.data) {
+      double top = g.eps;
+      for (int64_t i = threadIdx.x; i < count; i += blockDim.x)
+        top = fmax(top, fabs(load(x, x.at(row + i / width) + column + i % width)));
+      scale = float(block_max(top) / g.largest);
+      if (g.power_of_two && scale > 0) {
+        int exponent;
+        const double fraction = frexp(double(scale), &exponent);
+        scale = float(ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent));
+      }
+    }
+    if (threadIdx.x == 0) store(scale_out, group, scale);
+    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+      const double v = load(x, x.at(row + i / width) + column + i % width);
+      put_code(out, out.at(row + i / width) + column + i % width, scale == 0 ? 0.0 : v / double(scale));
+    }
+  }
+}
+template <class Op>
+void run(const Op& a, Groups g, const fk_ctx& ctx) {
+  g.rows = a.x->shape[0];
+  if (!g.rows) return;
+  const int64_t groups = (g.rows + g.group_rows - 1) / g.group_rows * g.across();
+  launch(ctx, quantize, unsigned(std::min<int64_t>(groups, kMaxBlocks)), kThreads, 0, g, ref(a.x), ref(a.scale), ref(a.out), ref(a.scale_out));
+}
+
+struct QuantizeFp8 : Plain<fk::quantize_fp8> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    run(a, {0, init.size, init.group_rows, init.group_columns, 448, init.eps, init.power_of_two != 0}, ctx);
+  }
+};
+struct QuantizeInt8 : Plain<fk::quantize_int8> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    run(a, {0, init.size, init.group_rows, init.size, 127, 0, false}, ctx);
+  }
+};
+struct Dequantize : Plain<fk::dequantize> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), scale = ref(a.scale), out = ref(a.out);
+    const int64_t width = init.size, rows = init.group_rows, columns = init.group_columns, across = a.scale->shape[1];
+    const bool whole = FK_DTYPE(a.x) == FK_I8;
+    for_each(a.x->shape[0] * width, ctx, [=] __device__(int64_t i) {
+      const double code = whole ? double(reinterpret_cast<const int8_t*>(x.data)[i]) : load(x, i);
+      store(out, i, code * load(scale, i / width / rows * across + i % width / columns));
+    });
+  }
+};
+FK_OP(quantize_fp8, QuantizeFp8);
+FK_OP(quantize_int8, QuantizeInt8);
+FK_OP(dequantize, Dequantize);
+}  // namespace

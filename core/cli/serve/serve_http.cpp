@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/serve/serve_http.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <list>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/language.hpp"
+#include "core/cli/verb.hpp"
+#include "core/service/http.hpp"
+#include "core/service/service.hpp"
+
+namespace fk {
+
+namespace {
+
+// A process `fk-host serve --device DEVICE`, which jobs ask for their verdicts: its oracle and its
+// contents are ready. Where one runs already, or it ends, jobs judge themselves. Make it before any
+// thread, on the thread that lives longest.
+class ReadyJudge {
+ public:
+  explicit ReadyJudge(const std::string& device) {
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ < 0) fail_host("serve", "cannot start a process: " + errno_text());
+    if (pid_ > 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(127);
+    const int null = ::open("/dev/null", O_RDWR);
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
+    ::execl("/proc/self/exe", "fk-host", "serve", "--device", device.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ~ReadyJudge() {
+    ::kill(pid_, SIGTERM);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  ReadyJudge(const ReadyJudge&) = delete;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace
+
+int serve_http(const ServeHttpArguments& a) {
+  Service::Options options;
+  options.devices = a.devices;
+  options.folder =
+      std::filesystem::absolute(a.queue.empty() ? paths::data_dir() / "service" : a.queue);
+  options.limits.jobs = a.client_jobs;
+  options.body_most = static_cast<size_t>(a.body_mib) << 20;
+  options.languages = {{"c", ".c"}, {"cpp", ".cpp"}, {"cuda", ".cu"}};
+  for (const auto& language : languages()) options.languages[language.name] = language.extension;
+  HttpOptions http;
+  http.address = a.address;
+  if (!a.tokens.empty()) http.tokens = load_tokens(a.tokens);
+  http.certificate = a.certificate;
+  http.key = a.key;
+  std::list<ReadyJudge> judges;
+  for (const auto& device : a.devices) judges.emplace_back(device);
+  Service service(options);
+  HttpServer server(http, service);
+  std::printf("judging on %s for clients of %s\n", join(a.devices, ", ").c_str(),
+              server.url().c_str());
+  std::fflush(stdout);
+  server.run();
+  return kExitOk;
+}
+
+}  // namespace fk

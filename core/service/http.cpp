@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coroutines on one thread: a slow client holds a connection and nothing else.
+#include <exception>
+#include <utility>  // Boost 1.74 needs it before its coroutines
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#if defined(FK_TLS)
+#include <boost/asio/ssl.hpp>
+#include <boost/beast/ssl.hpp>
+#endif
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+#include "core/service/http.hpp"
+#include "core/service/service.hpp"
+
+namespace fk {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Tcp = net::ip::tcp;
+using Fault = boost::system::error_code;
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(30);  // for a request, and between two of them
+constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr auto kBeat = std::chrono::seconds(15);
+constexpr int kConnectionsMost = 512;
+constexpr uint32_t kHeaderMost = 16 << 10;
+
+// The address and port of "127.0.0.1:8080".
+Tcp::endpoint endpoint_of(const std::string& text) {
+  const char* const kForm = "for example 127.0.0.1:8080 or [::1]:8080";
+  const size_t colon = text.rfind(':');
+  if (colon == text.npos) fail("--http", "`" + excerpt(text) + "` is no address and port", kForm);
+  std::string host = text.substr(0, colon);
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  Fault fault;
+  const auto address = net::ip::make_address(host, fault);
+  uint16_t port = 0;
+  const char *from = text.data() + colon + 1, *end = text.data() + text.size();
+  const auto [at, wrong] = std::from_chars(from, end, port);
+  if (fault || wrong != std::errc() || at != end || from == end)
+    fail("--http", "`" + excerpt(text) + "` is no address and port", kForm);
+  return {address, port};
+}
+
+std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
+
+// True for the host of a request to this machine itself. A page of another site that was renamed to
+// a loopback address sends its own name.
+bool is_loopback_host(std::string host) {
+  if (const size_t colon = host.rfind(':'); colon != host.npos && host.back() != ']')
+    host.resize(colon);
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
+using Response = http::response<http::string_body>;
+
+Response response_of(const ApiAnswer& answer, unsigned version, bool keep) {
+  Response out(http::int_to_status(answer.status), version);
+  out.set(http::field::content_type, answer.type);
+  out.set(http::field::cache_control, "no-store");
+  out.set("X-Content-Type-Options", "nosniff");
+  for (const auto& [name, value] : answer.headers) out.set(name, value);
+  out.body() = answer.body;
+  out.keep_alive(keep);
+  out.prepare_payload();
+  return out;
+}
+
+auto with(Fault& fault) { return net::redirect_error(net::use_awaitable, fault); }
+
+}  // namespace
+
+struct HttpServer::State {
+  State(const HttpOptions& o, Service& s) : options(o), service(s) {}
+
+  HttpOptions options;
+  Service& service;
+  net::io_context context{1};
+  Tcp::acceptor acceptor{context};
+  int connections = 0;
+#if defined(FK_TLS)
+  std::optional<net::ssl::context> tls;
+#endif
+
+  // The name of the client; empty: it has no token.
+  std::string client_of(const http::request<http::string_body>& request,
+                        const std::string& address) const {
+    if (options.tokens.empty())
+      return is_loopback_host(text_of(request[http::field::host])) ? address : "";
+    const std::string given = text_of(request[http::field::authorization]);
+    const std::string scheme = "Bearer ";
+    if (!starts_with(given, scheme)) return "";
+    const auto found = options.tokens.find(sha256(trim(given.substr(scheme.size()))));
+    return found == options.tokens.end() ? "" : found->second;
+  }
+
+  template <class Stream>
+  net::awaitable<bool> send(Stream& stream, Response response) {
+    service.count(response.result_int());
+    Fault fault;
+    beast::get_lowest_layer(stream).expires_after(kPatience);
+    co_await http::async_write(stream, response, with(fault));
+    co_return !fault && response.keep_alive();
+  }
+
+  // States of a job until it ends, as text/event-stream.
+  template <class Stream>
+  net::awaitable<void> stream_events(Stream& stream, const ApiAnswer& answer,
+                                     const std::string& client) {
+    service.count(answer.status);
+    http::response<http::empty_body> head(http::status::ok, 11);
+    head.set(http::field::content_type, answer.type);
+    head.set(http::field::cache_control, "no-store");
+    head.keep_alive(false);
+    http::response_serializer<http::empty_body> serializer(head);
+    Fault fault;
+    beast::get_lowest_layer(stream).expires_after(kPatience);
+    co_await http::async_write_header(stream, serializer, with(fault));
+    net::steady_timer timer(context);
+    std::string last;
+    auto told = std::chrono::steady_clock::now();
+    while (!fault) {
+      Service::Event event = service.event(answer.events_of, client, last);
+      const auto now = std::chrono::steady_clock::now();
+      if (event.text.empty() && now - told > kBeat) event.text = ": still there\n\n";
+      if (!event.text.empty()) {
+        told = now;
+        beast::get_lowest_layer(stream).expires_after(kPatience);
+        co_await net::async_write(stream, net::buffer(event.text), with(fault));
+      }
+      if (event.over || fault) break;
+      timer.expires_after(kLook);
+      co_await timer.async_wait(with(fault));
+    }
+  }
+
+  template <class Stream>
+  net::awaitable<void> converse(Stream& stream, const std::string& address) {
+    beast::flat_buffer buffer;
+    for (bool keep = true; keep;) {
+      http::request_parser<http::string_body> parser;
+      parser.body_limit(service.options().body_most);
+      parser.header_limit(kHeaderMost);
+      Fault fault;
+      beast::get_lowest_layer(stream).expires_after(kPatience);
+      co_await http::async_read_header(stream, buffer, parser, with(fault));
+      if (!fault && parser.get()[http::field::expect] == "100-continue") {
+        http::response<http::empty_body> go(http::status::continue_, 11);
+        co_await http::async_write(stream, go, with(fault));
+      }
+      if (!fault) co_await http::async_read(stream, buffer, parser, with(fault));
+      if (fault == http::error::body_limit) {
+        co_await send(
+            stream,
+            response_of(api_error(413, "request", "its body is too large",
+                                  human_bytes(static_cast<int64_t>(service.options().body_most))),
+                        11, false));
+        co_return;
+      }
+      if (fault == http::error::header_limit) {
+        co_await send(stream,
+                      response_of(api_error(431, "request", "its header is too large"), 11, false));
+        co_return;
+      }
+      if (fault && fault.category() == http::make_error_code(http::error::bad_version).category() &&
+          fault != http::error::end_of_stream && fault != http::error::partial_message) {
+        co_await send(stream, response_of(api_error(400, "request", "it is no HTTP"), 11, false));
+        co_return;
+      }
+      if (fault) co_return;
+      const auto request = parser.release();
+      ApiRequest asked;
+      asked.method = text_of(request.method_string());
+      asked.target = text_of(request.target());
+      asked.client = client_of(request, address);
+      asked.type = text_of(request[http::field::content_type]);
+      asked.body = request.body();
+      ApiAnswer answer = service.answer(asked);
+      if (!answer.events_of.empty() && asked.method != "HEAD") {
+        co_await stream_events(stream, answer, asked.client);
+        co_return;
+      }
+      Response response = response_of(answer, request.version(), request.keep_alive());
+      if (asked.method == "HEAD") response.body().clear();  // with the length of GET's body
+      keep = co_await send(stream, std::move(response));
+    }
+  }
+
+  net::awaitable<void> attend(Tcp::socket socket) {
+    const struct Counted {
+      int& number;
+      explicit Counted(int& n) : number(n) { ++number; }
+      ~Counted() { --number; }
+    } counted(connections);
+    try {
+      Fault fault;
+      const auto peer = socket.remote_endpoint(fault);
+      if (fault) co_return;
+      const std::string address = peer.address().to_string();
+#if defined(FK_TLS)
+      if (tls) {
+        beast::ssl_stream<beast::tcp_stream> stream(beast::tcp_stream(std::move(socket)), *tls);
+        beast::get_lowest_layer(stream).expires_after(kPatience);
+        co_await stream.async_handshake(net::ssl::stream_base::server, with(fault));
+        if (fault) co_return;
+        co_await converse(stream, address);
+        beast::get_lowest_layer(stream).expires_after(kPatience);
+        co_await stream.async_shutdown(with(fault));
+        co_return;
+      }
+#endif
+      beast::tcp_stream stream(std::move(socket));
+      co_await converse(stream, address);
+      stream.socket().shutdown(Tcp::socket::shutdown_send, fault);
+    } catch (const std::exception& error) {
+      log_warn(std::string("a connection ended: ") + error.what());
+    }
+  }
+
+  net::awaitable<void> listen() {
+    for (;;) {
+      Fault fault;
+      Tcp::socket socket = co_await acceptor.async_accept(with(fault));
+      if (fault == net::error::operation_aborted) co_return;
+      if (fault) {  // no descriptors are left, for example
+        log_warn("a connection cannot be accepted: " + fault.message());
+        net::steady_timer timer(context, kLook);
+        co_await timer.async_wait(with(fault));
+        continue;
+      }
+      if (connections >= kConnectionsMost) continue;  // its socket closes
+      net::co_spawn(context, attend(std::move(socket)), net::detached);
+    }
+  }
+};
+
+HttpServer::HttpServer(const HttpOptions& options, Service& service)
+    : state_(std::make_unique<State>(options, service)) {
+  const Tcp::endpoint endpoint = endpoint_of(options.address);
+  const bool tls = !options.certificate.empty() || !options.key.empty();
+  if (!endpoint.address().is_loopback() && (options.tokens.empty() || !tls))
+    fail("--http", "other machines reach " + options.address,
+         "add --tokens, --certificate and --key, or listen at 127.0.0.1");
+  if (tls) {
+#if defined(FK_TLS)
+    state_->tls.emplace(net::ssl::context::tls_server);
+    state_->tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
+                             net::ssl::context::no_tlsv1_1);
+    Fault fault;
+    state_->tls->use_certificate_chain_file(options.certificate.string(), fault);
+    if (fault) fail(options.certificate.string(), "is no certificate: " + fault.message());
+    state_->tls->use_private_key_file(options.key.string(), net::ssl::context::pem, fault);
+    if (fault) fail(options.key.string(), "is not the certificate's key: " + fault.message());
+#else
+    fail("--certificate", "this build has no OpenSSL", "install libssl-dev and build again");
+#endif
+  }
+  Fault fault;
+  auto& acceptor = state_->acceptor;
+  acceptor.open(endpoint.protocol(), fault);
+  if (!fault) acceptor.set_option(net::socket_base::reuse_address(true), fault);
+  if (!fault) acceptor.bind(endpoint, fault);
+  if (!fault) acceptor.listen(net::socket_base::max_listen_connections, fault);
+  if (fault) fail_host(options.address, "cannot listen: " + fault.message());
+}
+
+HttpServer::~HttpServer() = default;
+
+std::string HttpServer::url() const {
+  const Tcp::endpoint at = state_->acceptor.local_endpoint();
+  const std::string host =
+      at.address().is_v6() ? "[" + at.address().to_string() + "]" : at.address().to_string();
+  const bool tls = !state_->options.certificate.empty();
+  return (tls ? "https://" : "http://") + host + ":" + std::to_string(at.port());
+}
+
+void HttpServer::run() {
+  net::signal_set signals(state_->context, SIGINT, SIGTERM, SIGHUP);
+  signals.async_wait([this](const Fault&, int) { state_->context.stop(); });
+  net::co_spawn(state_->context, state_->listen(), net::detached);
+  state_->context.run();
+}
+
+}  // namespace fk

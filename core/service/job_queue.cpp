@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/service/job_queue.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+#if defined(FK_SQLITE)
+#include "core/store/database.hpp"
+#endif
+
+namespace fk {
+
+namespace fs = std::filesystem;
+
+std::string job_id(const std::string& client, const std::string& request) {
+  return sha256(sha256(client) + request);
+}
+
+#if !defined(FK_SQLITE)
+
+struct JobQueue::State {};
+JobQueue::JobQueue(const fs::path& folder) {
+  fail_host(folder.string(), "this build has no SQLite, which keeps the queue",
+            "install libsqlite3-dev and build again");
+}
+JobQueue::~JobQueue() = default;
+JobQueue::Added JobQueue::add(const std::string&, const std::string&, const std::string&,
+                              const QueueLimits&) {
+  return {};
+}
+std::optional<JobQueue::Taken> JobQueue::take(const std::string&) { return std::nullopt; }
+void JobQueue::put_back(const std::string&) {}
+void JobQueue::finish(const std::string&, const std::string&, const std::string&,
+                      const std::string&, const std::string&, double) {}
+bool JobQueue::cancel(const std::string&) { return false; }
+std::optional<ServiceJob> JobQueue::find(const std::string&, const std::string&) {
+  return std::nullopt;
+}
+std::vector<ServiceJob> JobQueue::list(const std::string&, int64_t, int64_t) { return {}; }
+std::string JobQueue::document(const std::string&) { return {}; }
+std::string JobQueue::log(const std::string&) { return {}; }
+JobQueue::Counts JobQueue::counts() { return {}; }
+
+#else
+
+namespace {
+
+constexpr int kPatienceMs = 10'000;
+constexpr int64_t kVersion = 1;  // PRAGMA user_version of the tables below
+
+// `turn` of a client grows with each of its starts. `number` orders jobs by arrival.
+constexpr const char* kTables = R"(
+CREATE TABLE jobs(number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+  client TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL,
+  bytes INTEGER NOT NULL, starts INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT '',
+  why TEXT NOT NULL DEFAULT '', device TEXT NOT NULL DEFAULT '', document TEXT NOT NULL DEFAULT '',
+  log TEXT NOT NULL DEFAULT '', submitted TEXT NOT NULL, started TEXT NOT NULL DEFAULT '',
+  ended TEXT NOT NULL DEFAULT '');
+CREATE INDEX jobs_by_state ON jobs(state, client, number);
+CREATE INDEX jobs_by_client ON jobs(client, number);
+CREATE TABLE clients(client TEXT PRIMARY KEY, turn INTEGER NOT NULL DEFAULT 0,
+  ended INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE statuses(status TEXT PRIMARY KEY, ended INTEGER NOT NULL, milliseconds INTEGER NOT NULL);
+)";
+
+constexpr const char* kColumns =
+    "id, client, name, state, status, why, device, submitted, started, ended, starts, number";
+
+JobState state_of(const std::string& name) {
+  for (const auto& [state, text] : kJobStates)
+    if (name == text) return state;
+  return JobState::failed;
+}
+
+class Transaction {
+ public:
+  explicit Transaction(Database& database) : database_(database) {
+    database_.run("BEGIN IMMEDIATE");
+  }
+  ~Transaction() {
+    if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  Transaction(const Transaction&) = delete;
+  void commit() {
+    database_.run("COMMIT");
+    open_ = false;
+  }
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+}  // namespace
+
+struct JobQueue::State {
+  std::mutex mutex;
+  fs::path file;
+  Database database;
+  int lock = -1;
+  ~State() {
+    database.close();
+    if (lock >= 0) ::close(lock);
+  }
+
+  // Runs an action alone, with HostError for a failure of the file.
+  template <class Action>
+  auto alone(const Action& action) {
+    const std::lock_guard guard(mutex);
+    try {
+      return action();
+    } catch (const DatabaseError& error) {
+      fail_host(file.string(), std::string("the queue cannot be used: ") + error.what());
+    }
+  }
+  int64_t number(const char* sql, const std::string& text) {
+    Statement query(database, sql);
+    query.bind(text);
+    return query.step() ? query.number(0) : 0;
+  }
+  std::string text(const char* sql, const std::string& id) {
+    Statement query(database, sql);
+    query.bind(id);
+    return query.step() ? query.text(0) : "";
+  }
+  void put(const char* sql, std::initializer_list<std::string_view> texts) {
+    Statement statement(database, sql);
+    for (const auto text : texts) statement.bind(text);
+    statement.step();
+  }
+  ServiceJob row(const Statement& query) {
+    ServiceJob job;
+    job.id = query.text(0), job.client = query.text(1), job.name = query.text(2);
+    job.state = state_of(query.text(3));
+    job.status = query.text(4), job.why = query.text(5), job.device = query.text(6);
+    job.submitted = query.text(7), job.started = query.text(8), job.ended = query.text(9);
+    job.starts = query.number(10);
+    if (job.state == JobState::queued) job.place = place(job.client, query.number(11));
+    return job;
+  }
+  // The place of a queued job when clients take turns. Its own client's earlier jobs come first,
+  // and as many of each other client. One more comes of a client whose turn is earlier.
+  int64_t place(const std::string& client, int64_t number) {
+    Statement own(database,
+                  "SELECT count(*) FROM jobs WHERE state='queued' AND client=? AND number<?");
+    own.bind(client).bind(number);
+    own.step();
+    const int64_t before = own.number(0);
+    int64_t out = before + 1;
+    Statement others(database,
+                     "SELECT count(*), (c.turn, c.client) < (SELECT turn, client FROM clients "
+                     "WHERE client=?) FROM jobs j JOIN clients c ON c.client=j.client WHERE "
+                     "j.state='queued' AND j.client<>? GROUP BY j.client");
+    others.bind(client).bind(client);
+    while (others.step()) out += std::min(others.number(0), before + others.number(1));
+    return out;
+  }
+};
+
+JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code) fail_host(folder.string(), "cannot be created: " + code.message());
+  fs::permissions(folder, fs::perms::owner_all, code);
+  const fs::path lock = folder / "queue.lock";
+  state_->lock = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (state_->lock < 0) fail_host(lock.string(), "cannot be written: " + errno_text());
+  if (::flock(state_->lock, LOCK_EX | LOCK_NB) != 0)
+    fail_host(folder.string(), "another server has this queue",
+              "end it, or name another folder with --queue");
+  state_->file = folder / "queue.sqlite";
+  state_->alone([&] {
+    Database& db = state_->database;
+    db = Database(state_->file, kPatienceMs);
+    db.run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
+    Statement version(db, "PRAGMA user_version");
+    version.step();
+    const int64_t found = version.number(0);
+    if (found > kVersion)
+      fail_host(state_->file.string(), "a newer fk-host made this queue", "use that one");
+    Transaction all(db);
+    if (found == 0) db.run(kTables + ("PRAGMA user_version=" + std::to_string(kVersion)));
+    const std::string most = std::to_string(kStartsMost);
+    db.run("UPDATE jobs SET state='failed', request='', why='the server ended " + most +
+           " times while it ran' WHERE state='running' AND starts>=" + most);
+    db.run("UPDATE jobs SET state='queued' WHERE state='running'");
+    all.commit();
+  });
+}
+JobQueue::~JobQueue() = default;
+
+JobQueue::Added JobQueue::add(const std::string& client, const std::string& name,
+                              const std::string& request, const QueueLimits& limits) {
+  return state_->alone([&]() -> Added {
+    const std::string id = job_id(client, request);
+    const std::string state = state_->text("SELECT state FROM jobs WHERE id=?", id);
+    const bool again = state == "failed" || state == "cancelled";
+    if (!state.empty() && !again) return {id, false, false};
+    Statement held(state_->database,
+                   "SELECT count(*), coalesce(sum(bytes), 0) FROM jobs WHERE client=? AND state IN "
+                   "('queued', 'running')");
+    held.bind(client);
+    held.step();
+    const auto bytes = static_cast<int64_t>(request.size());
+    if (held.number(0) >= limits.jobs || held.number(1) + bytes > limits.bytes)
+      return {id, false, true};
+    Transaction all(state_->database);
+    if (again) state_->put("DELETE FROM jobs WHERE id=?", {id});
+    // A new client's first turn is now, and not before everybody who waits.
+    state_->put(
+        "INSERT OR IGNORE INTO clients(client, turn) SELECT ?, coalesce(min(turn), 0) FROM clients",
+        {client});
+    Statement put(state_->database,
+                  "INSERT INTO jobs(id, client, name, state, request, bytes, submitted) VALUES(?, "
+                  "?, ?, 'queued', ?, ?, ?)");
+    put.bind(id).bind(client).bind(name).bind(request).bind(bytes).bind(now_text());
+    put.step();
+    all.commit();
+    return {id, true, false};
+  });
+}
+
+std::optional<JobQueue::Taken> JobQueue::take(const std::string& device) {
+  return state_->alone([&]() -> std::optional<Taken> {
+    Transaction all(state_->database);
+    Taken out;
+    std::string client;
+    {
+      Statement next(state_->database,
+                     "SELECT j.id, j.name, j.request, j.client FROM jobs j JOIN clients c ON "
+                     "c.client=j.client WHERE j.state='queued' ORDER BY c.turn, c.client, j.number "
+                     "LIMIT 1");
+      if (!next.step()) return std::nullopt;
+      out = {next.text(0), next.text(1), next.text(2)};
+      client = next.text(3);
+    }
+    state_->put(
+        "UPDATE jobs SET state='running', starts=starts+1, device=?, started=?, why='' WHERE id=?",
+        {device, now_text(), out.id});
+    state_->put("UPDATE clients SET turn=(SELECT max(turn) FROM clients)+1 WHERE client=?",
+                {client});
+    all.commit();
+    return out;
+  });
+}
+
+void JobQueue::put_back(const std::string& id) {
+  state_->alone([&] {
+    state_->put("UPDATE jobs SET state='queued', starts=starts-1 WHERE id=? AND state='running'",
+                {id});
+  });
+}
+
+void JobQueue::finish(const std::string& id, const std::string& status, const std::string& document,
+                      const std::string& log, const std::string& why, double seconds) {
+  state_->alone([&] {
+    if (state_->text("SELECT state FROM jobs WHERE id=?", id) != "running") return;
+    const std::string counted = document.empty() ? "failed" : status;
+    Transaction all(state_->database);
+    state_->put(
+        "UPDATE jobs SET state=?, status=?, document=?, log=?, why=?, ended=?, request='' WHERE "
+        "id=?",
+        {document.empty() ? "failed" : "done", status, document, log, why, now_text(), id});
+    state_->put(
+        "UPDATE clients SET ended=ended+1 WHERE client=(SELECT client FROM jobs WHERE id=?)", {id});
+    Statement count(state_->database,
+                    "INSERT INTO statuses VALUES(?, 1, ?) ON CONFLICT(status) DO UPDATE SET "
+                    "ended=ended+1, milliseconds=milliseconds+excluded.milliseconds");
+    count.bind(counted).bind(static_cast<int64_t>(seconds * 1e3));
+    count.step();
+    Statement forget(state_->database,
+                     "DELETE FROM jobs WHERE number IN (SELECT number FROM jobs WHERE state IN "
+                     "('done', 'failed', 'cancelled') ORDER BY number DESC LIMIT -1 OFFSET ?)");
+    forget.bind(kEndedMost);
+    forget.step();
+    all.commit();
+  });
+}
+
+bool JobQueue::cancel(const std::string& id) {
+  return state_->alone([&] {
+    state_->put(
+        "UPDATE jobs SET state='cancelled', request='', ended=? WHERE id=? AND state IN ('queued', "
+        "'running')",
+        {now_text(), id});
+    return sqlite3_changes(state_->database.handle()) > 0;
+  });
+}
+
+std::optional<ServiceJob> JobQueue::find(const std::string& id, const std::string& client) {
+  return state_->alone([&]() -> std::optional<ServiceJob> {
+    Statement query(state_->database,
+                    std::string("SELECT ") + kColumns + " FROM jobs WHERE id=? AND client=?");
+    query.bind(id).bind(client);
+    if (!query.step()) return std::nullopt;
+    return state_->row(query);
+  });
+}
+
+std::vector<ServiceJob> JobQueue::list(const std::string& client, int64_t most, int64_t skip) {
+  return state_->alone([&] {
+    Statement query(state_->database, std::string("SELECT ") + kColumns +
+                                          " FROM jobs WHERE client=? ORDER BY number DESC LIMIT ? "
+                                          "OFFSET ?");
+    query.bind(client).bind(most).bind(skip);
+    std::vector<ServiceJob> out;
+    while (query.step()) out.push_back(state_->row(query));
+    return out;
+  });
+}
+
+std::string JobQueue::document(const std::string& id) {
+  return state_->alone([&] { return state_->text("SELECT document FROM jobs WHERE id=?", id); });
+}
+
+std::string JobQueue::log(const std::string& id) {
+  return state_->alone([&] { return state_->text("SELECT log FROM jobs WHERE id=?", id); });
+}
+
+JobQueue::Counts JobQueue::counts() {
+  return state_->alone([&] {
+    Counts out;
+    for (const auto& [state, name] : kJobStates) out.states[name] = 0;
+    Statement states(state_->database, "SELECT state, count(*) FROM jobs GROUP BY state");
+    while (states.step()) out.states[states.text(0)] = states.number(1);
+    Statement statuses(state_->database, "SELECT status, ended, milliseconds FROM statuses");
+    while (statuses.step()) {
+      out.statuses[statuses.text(0)] = statuses.number(1);
+      out.ended += statuses.number(1);
+      out.seconds += static_cast<double>(statuses.number(2)) * 1e-3;
+    }
+    Statement clients(state_->database,
+                      "SELECT c.client, (SELECT count(*) FROM jobs WHERE client=c.client AND "
+                      "state='queued'), (SELECT count(*) FROM jobs WHERE client=c.client AND "
+                      "state='running'), c.ended FROM clients c ORDER BY c.turn DESC LIMIT 100");
+    while (clients.step())
+      out.clients.push_back(
+          {clients.text(0), clients.number(1), clients.number(2), clients.number(3)});
+    return out;
+  });
+}
+
+#endif
+
+}  // namespace fk

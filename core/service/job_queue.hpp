@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The jobs of `fk-host serve --http`, in one SQLite file: a killed server finds them again. Clients
+// take turns: the next job is the oldest of the client whose last turn is the longest ago.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fk {
+
+enum class JobState : uint8_t { queued, running, done, failed, cancelled };
+constexpr std::array kJobStates = {
+    std::pair(JobState::queued, "queued"), std::pair(JobState::running, "running"),
+    std::pair(JobState::done, "done"), std::pair(JobState::failed, "failed"),
+    std::pair(JobState::cancelled, "cancelled")};
+constexpr const auto& json_names(JobState) { return kJobStates; }
+
+struct ServiceJob {
+  std::string id, client, name;
+  JobState state = JobState::queued;
+  std::string status;                     // of the verdict
+  std::string why;                        // why there is no verdict
+  std::string device;                     // of the last start
+  std::string submitted, started, ended;  // UTC; empty: not yet
+  int64_t place = 0;                      // 1: the next one; 0: it does not wait
+  int64_t starts = 0;
+};
+
+// Limits of one client in the queue.
+struct QueueLimits {
+  int64_t jobs = 1000;
+  int64_t bytes = int64_t{1} << 30;  // of requests
+};
+
+class JobQueue {
+ public:
+  // Makes the folder and holds its lock. Jobs that ran are queued again; a job that ran in
+  // kStartsMost servers which died has failed. HostError when another process has the folder, and
+  // when it cannot be used. All functions: any thread.
+  explicit JobQueue(const std::filesystem::path& folder);
+  ~JobQueue();
+  JobQueue(const JobQueue&) = delete;
+  static constexpr int64_t kStartsMost = 3;
+  static constexpr int64_t kEndedMost = 10'000;  // older results are forgotten
+
+  struct Added {
+    std::string id;
+    bool fresh = false;    // false: the client has this job already
+    bool refused = false;  // over the limits
+  };
+  // The same request of one client is the same job. A failed or cancelled one is queued again.
+  Added add(const std::string& client, const std::string& name, const std::string& request,
+            const QueueLimits& limits);
+  struct Taken {
+    std::string id, name, request;
+  };
+  std::optional<Taken> take(const std::string& device);
+  // Back into the queue, as if it had not started.
+  void put_back(const std::string& id);
+  // `document` empty: it failed because of `why`. A job which is cancelled by now stays so.
+  void finish(const std::string& id, const std::string& status, const std::string& document,
+              const std::string& log, const std::string& why, double seconds);
+  // False when it has ended already.
+  bool cancel(const std::string& id);
+
+  std::optional<ServiceJob> find(const std::string& id, const std::string& client);
+  // The newest first, at most `most`, behind the first `skip`.
+  std::vector<ServiceJob> list(const std::string& client, int64_t most, int64_t skip);
+  std::string document(const std::string& id);
+  std::string log(const std::string& id);
+
+  struct Counts {
+    std::map<std::string, int64_t> states;    // jobs by state
+    std::map<std::string, int64_t> statuses;  // ended jobs by status, since the queue exists
+    int64_t ended = 0;                        // their number
+    double seconds = 0;                       // their time on devices
+    struct Client {
+      std::string name;
+      int64_t queued = 0, running = 0, ended = 0;
+    };
+    std::vector<Client> clients;
+  };
+  Counts counts();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The name of a job: the same for equal requests of one client.
+std::string job_id(const std::string& client, const std::string& request);
+
+}  // namespace fk

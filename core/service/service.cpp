@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/service/service.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fields.hpp"
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+#include "core/eval/job.hpp"
+#include "core/service/job_document.hpp"
+
+namespace fk {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kLogMost = size_t{256} << 10;
+constexpr size_t kStepMost = 200;
+constexpr int kRetrySeconds = 5;
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// The end of a job's output, without unsafe characters. A candidate may have written it.
+std::string log_text(const fs::path& file, size_t most) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return {};  // there is no output yet
+  const auto size = static_cast<std::streamoff>(in.tellg());
+  in.seekg(std::max<std::streamoff>(0, size - static_cast<std::streamoff>(most)));
+  std::string text(most, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return printable(text, "\n\t");
+}
+
+// A whole number of a query such as "limit=5&skip=10".
+int64_t number_of(const std::string& query, const std::string& key, int64_t otherwise,
+                  int64_t most) {
+  for (const auto& part : split(query, '&')) {
+    if (!starts_with(part, key + "=")) continue;
+    int64_t out = 0;
+    const char *from = part.data() + key.size() + 1, *end = part.data() + part.size();
+    const auto [at, fault] = std::from_chars(from, end, out);
+    if (fault != std::errc() || at != end || from == end || out < 0 || out > most)
+      fail("query." + key, "is no whole number from 0 to " + std::to_string(most));
+    return out;
+  }
+  return otherwise;
+}
+
+void need_keys(const std::string& query, const std::vector<std::string>& known) {
+  for (const auto& part : split(query, '&')) {
+    const std::string key = part.substr(0, part.find('='));
+    if (!part.empty() && !contains(known, key))
+      fail("query", "has no key `" + excerpt(key) + "`", did_you_mean(key, known));
+  }
+}
+
+ApiAnswer no_method(const std::string& allowed) {
+  ApiAnswer out = api_error(405, "request", "this path takes other methods", allowed);
+  out.headers.emplace_back("Allow", allowed);
+  return out;
+}
+
+// A label of a metric.
+std::string label(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+ApiAnswer api_error(unsigned status, const std::string& where, const std::string& what,
+                    const std::string& hint) {
+  ApiAnswer out;
+  out.status = status;
+  out.body = dumped({{"error", {{"where", where}, {"what", what}, {"hint", hint}}}});
+  return out;
+}
+
+Service::Service(Options options) : options_(std::move(options)), queue_(options_.folder) {
+  for (const auto& entry : fs::directory_iterator(options_.folder))
+    if (entry.is_directory()) fs::remove_all(entry.path());  // jobs of a server that was killed
+  for (size_t i = 0; i < options_.devices.size(); ++i)
+    threads_.emplace_back([this, i] { work(options_.devices[i], i); });
+}
+
+Service::~Service() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    for (const auto& [id, stop] : running_) *stop = true;
+  }
+  wake_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+void Service::work(const std::string& device, size_t number) {
+  for (uint64_t seen = 0;;) {
+    {
+      std::unique_lock lock(mutex_);
+      if (closing_) return;
+      seen = arrivals_;
+    }
+    try {
+      if (const auto taken = queue_.take(device)) {
+        run(*taken, device, number);
+        continue;
+      }
+    } catch (const std::exception& error) {
+      log_warn(std::string("a job on ") + device + ": " + error.what());
+    }
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, std::chrono::seconds(kRetrySeconds),
+                   [&] { return closing_ || arrivals_ != seen; });
+  }
+}
+
+std::shared_ptr<std::atomic<bool>> Service::begin(const std::string& id) {
+  auto stop = std::make_shared<std::atomic<bool>>(false);
+  const std::lock_guard lock(mutex_);
+  *stop = closing_;
+  running_[id] = stop;
+  return stop;
+}
+
+void Service::run(const JobQueue::Taken& taken, const std::string& device, size_t number) {
+  const auto stop = begin(taken.id);
+  const fs::path folder = options_.folder / ("device" + std::to_string(number));
+  const fs::path log = folder / "log.txt";
+  const struct Cleanup {
+    Service& service;
+    const std::string& id;
+    const std::shared_ptr<std::atomic<bool>>& stop;
+    const fs::path& folder;
+    ~Cleanup() {
+      const std::lock_guard lock(service.mutex_);
+      if (const auto at = service.running_.find(id);
+          at != service.running_.end() && at->second == stop) {
+        service.running_.erase(at);
+        service.logs_.erase(id);
+      }
+      std::error_code none;
+      for (const char* part : {"candidates", "log.txt"}) fs::remove_all(folder / part, none);
+      // A process that was ended leaves copies of plugins. Headers are the same for each job.
+      for (const auto& entry : fs::directory_iterator(folder / "cache", none))
+        if (entry.path().filename() != "headers") fs::remove_all(entry.path(), none);
+    }
+  } cleanup{*this, taken.id, stop, folder};
+  {
+    const std::lock_guard lock(mutex_);
+    logs_[taken.id] = log;
+  }
+  EvalJob job;
+  JobEnd end;
+  try {
+    const JobRequest request = from_fields<JobRequest>(parse_json(taken.request, "job"), "job", {});
+    job.candidates = folder / "candidates";
+    job.cache = folder / "cache";
+    fs::create_directories(job.cache);
+    job.words = unpack(request, options_.languages, job.candidates);
+    log_info("job " + taken.id + " begins on " + device);
+    end = run_job(job, device, folder / "verdict.json", log, [stop] { return stop->load(); });
+  } catch (const std::exception& error) {
+    end.why = error.what();
+  }
+  if (*stop) return queue_.put_back(taken.id);  // without effect on a cancelled one
+  std::string status, document;
+  if (end.why.empty()) {
+    document = dumped(end.document);
+    if (const auto found = end.document.find("status"); found != end.document.end())
+      status = found->is_string() ? found->get<std::string>() : "";
+  }
+  queue_.finish(taken.id, status, document, log_text(log, kLogMost), end.why, end.seconds);
+  log_info("job " + taken.id + " ended on " + device + ": " + (end.why.empty() ? status : end.why));
+}
+
+ApiAnswer Service::answer(const ApiRequest& request) {
+  try {
+    return routed(request);
+  } catch (const HostError& error) {
+    log_warn(error.what());
+    return api_error(503, error.where(), error.what_text(), error.hint());
+  } catch (const Error& error) {
+    return api_error(400, error.where(), error.what_text(), error.hint());
+  } catch (const std::exception& error) {
+    log_warn(error.what());
+    return api_error(500, "the server", "failed; its log has the reason");
+  }
+}
+
+ApiAnswer Service::routed(const ApiRequest& request) {
+  const size_t mark = request.target.find('?');
+  const std::string path = request.target.substr(0, mark);
+  const std::string query = mark == path.npos ? "" : request.target.substr(mark + 1);
+  const bool get = request.method == "GET" || request.method == "HEAD";
+  if (path == "/health") return get ? ApiAnswer{200, "{\"status\":\"ok\"}\n"} : no_method("GET");
+  if (path == "/openapi.json")
+    return get ? ApiAnswer{200, dumped(openapi(options_))} : no_method("GET");
+  if (request.client.empty()) {
+    ApiAnswer out = api_error(401, "request", "it has no token of this server",
+                              "the header is Authorization: Bearer TOKEN");
+    out.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return out;
+  }
+  if (path == "/metrics") {
+    if (!get) return no_method("GET");
+    return {200, metrics(), "text/plain; version=0.0.4; charset=utf-8"};
+  }
+  if (path == "/v1/jobs") {
+    if (get) return list(request, query);
+    return request.method == "POST" ? submit(request) : no_method("GET, POST");
+  }
+  const std::string jobs = "/v1/jobs/";
+  if (starts_with(path, jobs)) {
+    const auto parts = split(path.substr(jobs.size()), '/');
+    if (parts.size() <= 2) return of_job(request, parts[0], parts.size() == 2 ? parts[1] : "");
+  }
+  return api_error(404, "request", "there is no path `" + excerpt(path) + "`", "/openapi.json");
+}
+
+ApiAnswer Service::submit(const ApiRequest& request) {
+  // A page of another site can send plain text without a question, and JSON only after one.
+  if (trim(request.type.substr(0, request.type.find(';'))) != "application/json")
+    return api_error(415, "request", "a job is JSON", "Content-Type: application/json");
+  const JobRequest job = job_request_from(parse_json(request.body, "job"), options_.languages);
+  const auto added = queue_.add(request.client, job.name, text_of(job), options_.limits);
+  if (added.refused) {
+    ApiAnswer out = api_error(429, "queue", "this client has too many jobs that wait",
+                              std::to_string(options_.limits.jobs) + " jobs or " +
+                                  human_bytes(options_.limits.bytes) + " of requests");
+    out.headers.emplace_back("Retry-After", std::to_string(kRetrySeconds));
+    return out;
+  }
+  if (added.fresh) {
+    const std::lock_guard lock(mutex_);
+    ++arrivals_;
+  }
+  wake_.notify_all();
+  ApiAnswer out = of_job({"GET", "", request.client, "", ""}, added.id, "");
+  if (out.status == 200 && added.fresh) out.status = 202;
+  out.headers.emplace_back("Location", "/v1/jobs/" + added.id);
+  return out;
+}
+
+ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
+                          const std::string& part) {
+  const auto job = queue_.find(id, request.client);
+  if (!job) return api_error(404, "job", "this client has no job `" + excerpt(id, 64) + "`");
+  const bool get = request.method == "GET" || request.method == "HEAD";
+  if (part.empty() && request.method == "DELETE") {
+    if (!queue_.cancel(id))
+      return api_error(409, "job",
+                       std::string("it has ended already: ") +
+                           visitors::Writer::json(job->state).get<std::string>());
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = running_.find(id); at != running_.end()) *at->second = true;
+    }
+    return {200, dumped(document(JobDocument(*queue_.find(id, request.client))))};
+  }
+  if (!get) return no_method(part.empty() ? "GET, DELETE" : "GET");
+  if (part.empty()) return {200, dumped(document(JobDocument(*job)))};
+  if (part == "result") {
+    if (job->state == JobState::done) return {200, queue_.document(id)};
+    return api_error(409, "job", "it has no result",
+                     job->why.empty()
+                         ? "it is " + visitors::Writer::json(job->state).get<std::string>()
+                         : job->why);
+  }
+  if (part == "log") {
+    fs::path running;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = logs_.find(id); at != logs_.end()) running = at->second;
+    }
+    return {200, running.empty() ? queue_.log(id) : log_text(running, kLogMost),
+            "text/plain; charset=utf-8"};
+  }
+  if (part == "events") return {200, "", "text/event-stream", {}, id};
+  return api_error(404, "request", "a job has no part `" + excerpt(part) + "`",
+                   did_you_mean(part, {"result", "log", "events"}));
+}
+
+ApiAnswer Service::list(const ApiRequest& request, const std::string& query) {
+  need_keys(query, {"limit", "skip"});
+  JobListDocument out;
+  const int64_t most = number_of(query, "limit", kListed, kListedMost);
+  const int64_t skip = number_of(query, "skip", 0, kSkippedMost);
+  for (auto& job : queue_.list(request.client, most, skip)) out.jobs.emplace_back(std::move(job));
+  return {200, dumped(document(out))};
+}
+
+Service::Event Service::event(const std::string& id, const std::string& client, std::string& last) {
+  const auto job = queue_.find(id, client);
+  if (!job) return {"", true};
+  JobDocument now(*job);
+  fs::path log;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = logs_.find(id); at != logs_.end()) log = at->second;
+  }
+  if (!log.empty())
+    now.step = excerpt(trim(split(std::string(trim(log_text(log, 4096))), '\n').back()), kStepMost);
+  const bool over = job->state != JobState::queued && job->state != JobState::running;
+  std::string text =
+      "event: " + std::string(over ? "end" : "state") + "\ndata: " + dumped(document(now)) + "\n";
+  if (text == last) return {"", over};
+  last = text;
+  return {std::move(text), over};
+}
+
+void Service::count(unsigned status) {
+  const std::lock_guard lock(mutex_);
+  ++answered_[status];
+}
+
+std::string Service::metrics() {
+  const JobQueue::Counts counts = queue_.counts();
+  std::string out;
+  const auto family = [&](const char* name, const char* kind, const char* help) {
+    out += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + kind + "\n";
+  };
+  const auto add = [&](const char* name, const std::string& labels, const std::string& value) {
+    out += std::string(name) + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
+  };
+  family("fk_jobs", "gauge", "Jobs in the queue's file.");
+  for (const auto& [state, number] : counts.states)
+    add("fk_jobs", "state=\"" + state + "\"", std::to_string(number));
+  family("fk_jobs_ended_total", "counter", "Jobs that ended, by the status of their verdict.");
+  for (const auto& [status, number] : counts.statuses)
+    add("fk_jobs_ended_total", "status=\"" + label(status) + "\"", std::to_string(number));
+  family("fk_job_seconds_total", "counter", "Time of ended jobs on devices.");
+  add("fk_job_seconds_total", "", Json(counts.seconds).dump());
+  family("fk_client_jobs", "gauge", "Jobs of a client that wait or run.");
+  for (const auto& client : counts.clients)
+    for (const auto& [state, number] :
+         {std::pair("queued", client.queued), std::pair("running", client.running)})
+      add("fk_client_jobs",
+          "client=\"" + label(client.name) + "\",state=\"" + std::string(state) + "\"",
+          std::to_string(number));
+  family("fk_devices", "gauge", "Devices that run jobs.");
+  add("fk_devices", "", std::to_string(options_.devices.size()));
+  family("fk_http_answers_total", "counter", "Answers by code, since the server began.");
+  const std::lock_guard lock(mutex_);
+  for (const auto& [status, number] : answered_)
+    add("fk_http_answers_total", "code=\"" + std::to_string(status) + "\"", std::to_string(number));
+  return out;
+}
+
+}  // namespace fk
