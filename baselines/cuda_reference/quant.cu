@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize_fp8, quantize_int8, dequantize. A block has a group which shares a scale. A view of codes
+// quantize_fp8, quantize_int8, dequantize, linear_fp8. A block has a group which shares a scale. A view of codes
 // that is float32 gets the values before they are rounded and saturated, for the comparison.
 #include "common.cuh"
 #include "fk/ops/dequantize.h"
+#include "fk/ops/linear_fp8.h"
 #include "fk/ops/quantize_fp8.h"
 #include "fk/ops/quantize_int8.h"
 
@@ -91,6 +92,21 @@ struct Dequantize : Plain<fk::dequantize> {
     });
   }
 };
+struct LinearFp8 : Plain<fk::linear_fp8> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), w = ref(weights.weight), bias = ref(weights.bias), out = ref(a.out);
+    const Ref x_scale = ref(a.x_scale), w_scale = ref(weights.weight_scale);
+    const int64_t n = init.out_features, k = init.in_features, x_rows = init.x_group_rows, w_rows = init.weight_group_rows;
+    for_each(a.x->shape[0] * n, ctx, [=] __device__(int64_t i) {
+      const int64_t row = i / n, column = i % n;
+      double sum = 0;
+      for (int64_t j = 0; j < k; ++j) sum += load(x, row * k + j) * load(w, column * k + j);
+      store(out, i, sum * load(x_scale, row / x_rows) * load(w_scale, column / w_rows) + load_or(bias, column, 0));
+    });
+  }
+};
+FK_OP(linear_fp8, LinearFp8);
 FK_OP(quantize_fp8, QuantizeFp8);
 FK_OP(quantize_int8, QuantizeInt8);
 FK_OP(dequantize, Dequantize);

@@ -25,7 +25,12 @@ double coarse_steps(const ResolvedCase& resolved, DType working) {
 
 // True if products of f8e4m3 may run on tensor cores, which take 32 at a time under one scale.
 bool takes_eight_bits(const ResolvedCase& resolved) {
-  if (resolved.contract->level > 1 || !rounds_inputs(resolved)) return false;
+  if (resolved.contract->level > 1) return false;
+  // Production has no products of codes with a float32 output.
+  const CaseField* x = resolved.find("x");
+  if (resolved.contract->tolerance.numerics == "reduction" && x && x->dtype == DType::f8e4m3)
+    return working_dtype(resolved) != DType::f32;
+  if (!rounds_inputs(resolved)) return false;
   const Slot* block = resolved.contract->find(SectionId::init, "block_k");
   return !block || resolved.init[static_cast<size_t>(block->index)].i % 32 == 0;
 }
@@ -57,7 +62,7 @@ DType working_dtype(const ResolvedCase& resolved) {
   DType working = DType::f32;
   for (const auto& f : resolved.fields) {
     if (f.slot->section == SectionId::forward && f.present && is_float(f.dtype) &&
-        epsilon(f.dtype) > epsilon(working))
+        bytes(f.dtype) > 1 && epsilon(f.dtype) > epsilon(working))
       working = f.dtype;
   }
   return working;

@@ -87,7 +87,8 @@ bool rounds_inputs(const ResolvedCase& resolved);
 // float16 and eight bits, whose small numbers are ordinary, only the smallest number.
 double negligible(DType dtype);
 
-// The coarsest float type of the forward tensors: the type of stored intermediates.
+// The coarsest float type of the forward tensors: the type of stored intermediates. Codes of eight
+// bits do not count.
 DType working_dtype(const ResolvedCase& resolved);
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output);
