@@ -33,6 +33,7 @@ struct alignas(16) uint4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline int2 make_int2(int x, int y) { return {x, y}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 namespace fk_emulation {
@@ -205,6 +206,8 @@ auto max(A a, B b) {
 }
 inline float __expf(float v) { return std::exp(v); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
 inline float rsqrtf(float v) { return 1 / std::sqrt(v); }
 inline uint32_t __float_as_uint(float v) {
   uint32_t bits;
