@@ -122,6 +122,7 @@ void fields(Visitor& v, BenchRow& r) {
   v.optional("of_uniform", r.of_uniform.value, varies, "cold time over that of uniform routing");
   v.optional("of_uniform_low", r.of_uniform.low, varies, "lower end of its 99 % interval");
   v.optional("of_uniform_high", r.of_uniform.high, varies, "upper end");
+  v.optional("of_uniform_blocks", r.of_uniform.blocks, varies, "pairs of turns of that race");
   v.optional("against", r.against, raced, "the first provider, which this one races");
   v.optional("speedup", r.ratio.value, raced, "the first provider's time over this one's");
   v.optional("speedup_low", r.ratio.low, raced, "lower end of its 99 % interval");
