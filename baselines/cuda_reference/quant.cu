@@ -40,7 +40,7 @@ struct Groups {
   bool power_of_two;
   __host__ __device__ int64_t across() const { return (columns + group_columns - 1) / group_columns; }
 };
-// What is quantised: the double at a row and a column.
+// The source of quantize(): the double at a row and a column.
 struct Elements {
   Ref x;
   __device__ double operator()(int64_t row, int64_t column) const { return load(x, x.at(row) + column); }
