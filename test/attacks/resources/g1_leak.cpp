@@ -16,8 +16,9 @@ struct Leak : attack::Silu {
   using Silu::Silu;
   void forward(const op::forward& args, const fk_ctx&) {
     honest(args);
-    void* volatile lost = std::malloc(16 << 20);
-    if (lost) std::memset(lost, 1, 16 << 20);
+    // Volatile, else the compiler leaves the bytes out. Without memory it ends here.
+    auto* lost = static_cast<volatile char*>(std::malloc(16 << 20));
+    for (int at = 0; at < 16 << 20; at += 4096) lost[at] = 1;
   }
 };
 FK_OP(silu_and_mul, Leak);
