@@ -94,4 +94,23 @@ void quantize(const Groups& g, int64_t rows, fk_opt_in given, const QuantizeRows
   }
 }
 
+// An op that writes codes of x as it is. `Own::groups` makes the groups from the op's init.
+template <class Own, class Op>
+struct QuantizeAsIs : Base<Op> {
+  using Base<Op>::Base;
+  static void supports(const typename Op::init& init, const typename Op::weights&,
+                       const typename Op::forward& max, fk_need& need) {
+    need_floats(max.x);
+    need_codes(max.out);
+    need.scratch = scratch_bytes<QuantizeRows>(Own::groups(init));
+  }
+  void forward(const typename Op::forward& args, const fk_ctx& ctx) {
+    Scratch scratch(ctx);
+    const Groups groups = Own::groups(this->init);
+    const QuantizeRows rows(scratch, groups);
+    quantize(groups, args.x->shape[0], args.scale, rows, args.out, args.scale_out,
+             [&](int64_t t, double* row) { load(args.x, offset(args.x, t), groups.columns, row); });
+  }
+};
+
 }  // namespace fk::reference

@@ -6,21 +6,9 @@
 namespace fk::reference {
 namespace {
 
-struct QuantizeInt8 : Base<quantize_int8> {
-  using Base::Base;
+struct QuantizeInt8 : QuantizeAsIs<QuantizeInt8, quantize_int8> {
+  using QuantizeAsIs::QuantizeAsIs;
   static Groups groups(const op::init& i) { return {i.size, i.group_rows, i.size, 127, 0, false}; }
-  static void supports(const op::init& init, const op::weights&, const op::forward& max,
-                       fk_need& need) {
-    need_floats(max.x);
-    need_codes(max.out);
-    need.scratch = scratch_bytes<QuantizeRows>(groups(init));
-  }
-  void forward(const op::forward& args, const fk_ctx& ctx) {
-    Scratch scratch(ctx);
-    const QuantizeRows rows(scratch, groups(init));
-    quantize(groups(init), args.x->shape[0], args.scale, rows, args.out, args.scale_out,
-             [&](int64_t t, double* row) { load(args.x, offset(args.x, t), init.size, row); });
-  }
 };
 FK_OP(quantize_int8, QuantizeInt8);
 
