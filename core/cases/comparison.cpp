@@ -121,9 +121,6 @@ CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, 
     // Values of a uniform generator keep their range; random numbers for drawing stay unchanged.
     const bool range = generator == "uniform";
     if (generator == "constant" || (range && (alike || resolved.contract->level > 1))) continue;
-    // A weight that may be rounded moves by epsilon of the working dtype.
-    const bool rounded = f.slot->name == resolved.contract->tolerance.rounded;
-    const double its = rounded ? std::max(by, epsilon(working_dtype(resolved))) : by;
     const auto beside = static_cast<float>(added_to(resolved, f) / 8);
     const bool own = resolved.rank > 0 && !f.slot->replicated;
     const std::string what =
@@ -131,7 +128,7 @@ CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, 
     for (size_t i = 0; i < it->second.size(); ++i) {
       const uint64_t stream = seed_of(what + std::to_string(i), seed);
       const Tensor& before = it->second[i];
-      Tensor other = moved(before, its, stream, alike, beside);
+      Tensor other = moved(before, by, stream, alike, beside);
       if (range) keep_range(before, other);
       it->second[i] = std::move(other);
     }
@@ -202,6 +199,9 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
       Judgement j = judge(pair.mine, pair.theirs, model, {}, pair.before,
                           floors_of(*field, i, pair), {}, words && !moves);
       std::string undecided;
+      if (!j.ok && moves && admit_rounded(*field, i, pair))
+        j = judge(pair.mine, pair.theirs, model, {}, pair.before, floors_of(*field, i, pair), {},
+                  false);
       if (!j.ok && moves) j = judge_moved(*field, i, pair, chosen, words, undecided);
       const std::string& name = field->slot->name;
       const std::string of =
@@ -382,6 +382,30 @@ bool Comparer::same_choice(const CaseField& field, const Chosen& chosen, const P
     const int64_t width = a.numel() / other->shape[0];
     for (int64_t i = row * width; i < (row + 1) * width; ++i)
       if (a.at(i) != b.at(i)) return false;
+  }
+  return true;
+}
+
+// A contract may allow a weight in the working dtype. A value between the reference's answers with
+// both weights is right then; another one is compared with the nearer answer.
+bool Comparer::admit_rounded(const CaseField& field, int64_t entry, Pair& pair) const {
+  const std::string& weight = resolved_.contract->tolerance.rounded;
+  const DType working = working_dtype(resolved_);
+  const auto its = inputs_.find(weight);
+  if (weight.empty() || its == inputs_.end() || working == DType::f32 || !is_float(field.dtype))
+    return false;
+  if (!with_rounded_) {
+    CaseValues inputs = inputs_;
+    for (Tensor& t : inputs.at(weight)) t = t.to(working).to(t.dtype);
+    with_rounded_ = ask_(inputs);
+  }
+  if (with_rounded_->empty()) return false;
+  const Tensor other = sample(part(field, entry, *with_rounded_), pair.stride, rows_);
+  if (other.shape != pair.theirs.shape) return false;
+  for (int64_t i = 0; i < other.numel(); ++i) {
+    const double a = pair.theirs.at(i), b = other.at(i);
+    if (std::isfinite(a) && std::isfinite(b))
+      pair.theirs.set(i, std::clamp(pair.mine.at(i), std::min(a, b), std::max(a, b)));
   }
   return true;
 }

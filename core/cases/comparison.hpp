@@ -13,6 +13,7 @@
 // are moved.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,7 @@ class Comparer {
   void explain_wrong(const CaseField& field, int64_t entry, const Pair& pair, Judgement& j) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Chosen& chosen, bool words, std::string& undecided) const;
+  bool admit_rounded(const CaseField& field, int64_t entry, Pair& pair) const;
   bool probe(size_t most) const;  // adds one; false when all are used
 
   const ResolvedCase& resolved_;
@@ -86,6 +88,7 @@ class Comparer {
   int64_t elements_max_;
   const uint64_t rows_;  // seed of the compared rows
   mutable std::vector<CaseValues> probes_;
+  mutable std::optional<CaseValues> with_rounded_;  // the answer with `tolerance.rounded` rounded
   mutable bool exhausted_ = false;
   mutable double ask_s_ = 0;  // of the last question to the reference
 };
