@@ -95,6 +95,53 @@ class Asked {
   double seconds = 0;
 };
 
+// An op of rows of 64, without a reference: right and wrong answers are computed row by row.
+class Rows {
+ public:
+  explicit Rows(const char* numerics)
+      : contract(fk::Contract::parse(
+            std::string("op: rows\nrevision: 1\nsummary: rows\n"
+                        "axes: {T: tokens, C: row width}\n"
+                        "init:\n  - {name: width, type: int, axis: C}\n"
+                        "  - {name: eps, type: float}\n"
+                        "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+                        "  - {name: out, role: out, shape: [T, C], dtype: x}\n"
+                        "tolerance: {numerics: ") +
+                numerics + ", length: C}\ncases:\n  smoke:\n    - {T: 6, width: 64, eps: 0.0001}\n",
+            "rows.yaml", 1, "test")),
+        resolved(fk::resolve(contract, contract.cases.at(0), {})),
+        inputs(fk::make_inputs(resolved, 3, 1)) {}
+
+  // Row by row: `row` gives the answer for a row of x.
+  template <class Row>
+  fk::CaseValues answer(const Row& row) const {
+    fk::Tensor out(fk::DType::f32, {6, 64});
+    for (int64_t t = 0; t < 6; ++t) {
+      std::vector<double> x;
+      for (int64_t c = 0; c < 64; ++c) x.push_back(inputs.at("x")[0].at(t * 64 + c));
+      row(t, x);
+      for (int64_t c = 0; c < 64; ++c) out.set(t * 64 + c, x[static_cast<size_t>(c)]);
+    }
+    fk::CaseValues all;
+    all["out"].push_back(std::move(out));
+    return all;
+  }
+  template <class Right, class Wrong>
+  fk::WrongElements told(const Right& right, const Wrong& wrong) const {
+    return fk::compare_outputs(resolved, inputs, answer(wrong), answer(right), fk::kMostElements,
+                               nullptr)
+        .wrong;
+  }
+
+  fk::Contract contract;
+  fk::ResolvedCase resolved;
+  fk::CaseValues inputs;
+};
+
+double rounded_to(fk::DType dtype, double v) {
+  return fk::Tensor::of(fk::DType::f32, {1}, {v}).to(dtype).to(fk::DType::f32).at(0);
+}
+
 }  // namespace
 
 TEST_CASE("patterns name the constructor value or the input that was not read") {
@@ -193,20 +240,59 @@ TEST_CASE("patterns name a factor, a copy and a lower precision") {
   wrong = asked.told(copy);
   CHECK(wrong.name == "copy_of_input");
   CHECK(wrong.pattern == "out is a copy of x");
-  const auto rounded = [](fk::DType dtype, double v) {
-    const fk::Tensor one = fk::Tensor::of(fk::DType::f32, {1}, {v});
-    return one.to(dtype).to(fk::DType::f32).at(0);
-  };
-  wrong =
-      asked.after([&](int64_t, int64_t, int64_t, double v) { return rounded(fk::DType::bf16, v); });
-  CHECK(wrong.name == "rounded_output");
   wrong = asked.after(
-      [&](int64_t, int64_t, int64_t, double v) { return 0.7 * rounded(fk::DType::bf16, v / 0.7); });
+      [&](int64_t, int64_t, int64_t, double v) { return rounded_to(fk::DType::bf16, v); });
+  CHECK(wrong.name == "rounded_output");
+  wrong = asked.after([&](int64_t, int64_t, int64_t, double v) {
+    return 0.7 * rounded_to(fk::DType::bf16, v / 0.7);
+  });
   CHECK(wrong.name == "rounded_between");
   CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to bf16"));
-  wrong = asked.after(
-      [&](int64_t, int64_t, int64_t, double v) { return 0.7 * rounded(fk::DType::f16, v / 0.7); });
+  wrong = asked.after([&](int64_t, int64_t, int64_t, double v) {
+    return 0.7 * rounded_to(fk::DType::f16, v / 0.7);
+  });
   CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to f16 or tf32"));
+}
+
+TEST_CASE("a sum in a lower precision is named for errors of its size alone") {
+  const Rows rows("reduction");
+  const auto product = [](int64_t, std::vector<double>& x) {  // each column: a sum of 64 terms
+    std::vector<double> out;
+    for (size_t c = 0; c < 64; ++c) {
+      double sum = 0;
+      for (size_t k = 0; k < 64; ++k) sum += x[k] * x[(k + c) % 64] * (k % 3 ? 1 : -1);
+      out.push_back(sum);
+    }
+    x = out;
+  };
+  const auto low = [](int64_t, std::vector<double>& x) {
+    std::vector<double> out;
+    for (size_t c = 0; c < 64; ++c) {
+      double sum = 0;
+      for (size_t k = 0; k < 64; ++k)
+        sum = rounded_to(fk::DType::bf16, sum + x[k] * x[(k + c) % 64] * (k % 3 ? 1 : -1));
+      out.push_back(sum);
+    }
+    x = out;
+  };
+  CHECK(rows.told(product, low).name == "sum_in_low_precision");
+  const auto norm = [](const std::vector<double>& x, double mean) {
+    double squares = 0;
+    for (const double v : x) squares += (v - mean) * (v - mean);
+    return 1 / std::sqrt(squares / 64 + 1e-4);
+  };
+  const auto rms = [&](int64_t, std::vector<double>& x) {
+    const double scale = norm(x, 0);
+    for (double& v : x) v *= scale;
+  };
+  // The mean is subtracted: an error of a seventh of the values, as of 30 roundings to bfloat16.
+  const auto layer = [&](int64_t, std::vector<double>& x) {
+    double mean = 0;
+    for (const double v : x) mean += v / 64;
+    const double scale = norm(x, mean);
+    for (double& v : x) v = (v - mean) * scale;
+  };
+  CHECK(rows.told(rms, layer).name != "sum_in_low_precision");
 }
 
 TEST_CASE("the kinds of patterns have names of their own, and a row each in docs/verdict.md") {
