@@ -295,6 +295,27 @@ TEST_CASE("a sum in a lower precision is named for errors of its size alone") {
   CHECK(rows.told(rms, layer).name != "sum_in_low_precision");
 }
 
+TEST_CASE("a factor is named by what has its value") {
+  const Rows rows("elementwise");
+  const auto right = [](int64_t, std::vector<double>&) {};
+  const auto next = [&](double factor) {
+    const auto wrong = rows.told(right, [&](int64_t, std::vector<double>& x) {
+      for (double& v : x) v *= factor;
+    });
+    CHECK(wrong.name == "factor");
+    return wrong.next;
+  };
+  CHECK_THAT(next(0.0099995), ContainsSubstring("0.0099995 is sqrt(eps) with eps = 0.0001."));
+  CHECK_THAT(next(100.001), ContainsSubstring("100 is 1 / (sqrt(eps)) with eps = 0.0001."));
+  CHECK_THAT(next(0.015625), ContainsSubstring("0.015625 is 1 / C with C = 64 (row width)."));
+  CHECK_THAT(next(64. / 63), ContainsSubstring("C / (C - 1)"));
+  CHECK_THAT(next(0.0095), !ContainsSubstring(" with "));
+  const auto near_one = rows.told(right, [&](int64_t, std::vector<double>& x) {
+    for (double& v : x) v *= 0.999993;
+  });
+  CHECK(near_one.pattern == "every element is 0.999993 times the right value");
+}
+
 TEST_CASE("the kinds of patterns have names of their own, and a row each in docs/verdict.md") {
   const std::string page = fk::read_file(fk::paths::home() / "docs/verdict.md");
   const auto kinds = fk::pattern_kinds();
