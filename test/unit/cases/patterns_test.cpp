@@ -316,6 +316,22 @@ TEST_CASE("a factor is named by what has its value") {
   CHECK(near_one.pattern == "every element is 0.999993 times the right value");
 }
 
+TEST_CASE("no number has its cause in what was wanted there") {
+  const Rows rows("softmax");
+  const auto right = [](int64_t t, std::vector<double>& x) {
+    for (double& v : x) v = t < 2 ? 0 : v + 3;
+  };
+  const auto empty = rows.told(right, [&](int64_t t, std::vector<double>& x) {
+    for (double& v : x) v = t < 2 ? NAN : v + 3;
+  });
+  CHECK(empty.name == "row_without_keys");
+  CHECK_THAT(empty.pattern, ContainsSubstring("a row without visible keys must give 0"));
+  const auto large = rows.told(right, [&](int64_t t, std::vector<double>& x) {
+    for (double& v : x) v = t < 2 ? 0 : t == 4 ? NAN : v + 3;
+  });
+  CHECK(large.name == "softmax_without_maximum");
+}
+
 TEST_CASE("the kinds of patterns have names of their own, and a row each in docs/verdict.md") {
   const std::string page = fk::read_file(fk::paths::home() / "docs/verdict.md");
   const auto kinds = fk::pattern_kinds();
