@@ -266,8 +266,8 @@ Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
 }  // namespace
 
 std::string factor_sentence(double factor) {
-  const bool near_one = std::abs(factor - 1) < 1e-4;
-  const std::string told = fmt::format(near_one ? "{:.7g}" : "{:.5g}", factor);
+  const int digits = std::abs(factor - 1) < 1e-4 ? 7 : 5;
+  const std::string told = fmt::format("{:.{}g}", factor, digits);
   return fmt::format("every element is {} times {}", told,
                      factor > 1 ? "too large" : "the right value");
 }
