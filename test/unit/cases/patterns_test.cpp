@@ -221,7 +221,7 @@ TEST_CASE("patterns name strides only where rows have gaps") {
   CHECK(dense.after(later_rows).name != "strided");
   const auto wrong = gaps.after(later_rows);
   CHECK(wrong.name == "strided");
-  CHECK_THAT(wrong.pattern, ContainsSubstring("rows of x are 32 elements long and 40 apart"));
+  CHECK(wrong.pattern == "rows of x are 32 elements long and 40 apart, and row 0 alone is right");
   CHECK(wrong.figures.at("step") == 40);
   CHECK(gaps.after([](int64_t, int64_t, int64_t, double v) { return v * v + 1; }).name !=
         "strided");

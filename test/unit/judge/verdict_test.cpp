@@ -306,6 +306,20 @@ TEST_CASE("gaps are the cause where no case without them is wrong") {
   right.strided = {"k"};
   CHECK(concluded({wrong({"k"}, "nan"), right}).cases[0].errors->name == "nan");
   CHECK(concluded({wrong({"k"}, "tail"), timed("a", 1.5, 0.01)}).cases[0].errors->name == "tail");
+  // A right row 0 says nothing where a dense case is wrong, or a case with the same gaps right.
+  const auto named = [&](std::vector<CaseVerdict> cases) {
+    return concluded(std::move(cases)).cases[0].errors->name;
+  };
+  CHECK(named({wrong({"k"}, "strided")}) == "strided");
+  CHECK(named({wrong({"k"}, "strided"), wrong({}, "factor"), timed("a", 1.5, 0.01)}) ==
+        "rows_or_columns");
+  CHECK(named({wrong({"k"}, "strided"), right}) == "rows_or_columns");
+  const Verdict refuted = concluded({wrong({"k"}, "strided"), right, timed("a", 1.5, 0.01)});
+  CHECK(refuted.cases[0].errors->pattern == "row 0 alone is right");
+  CHECK(refuted.why.find("strided") == std::string::npos);
+  CHECK(refuted.next == info_of(Status::wrong).next);
+  right.strided = {"q"};
+  CHECK(named({wrong({"k"}, "strided"), right}) == "strided");
 }
 
 TEST_CASE("a verdict survives JSON, and the text has what the JSON has") {
