@@ -275,6 +275,30 @@ TEST_CASE("the wrong case with the largest error speaks") {
   CHECK_THAT(v.why, ContainsSubstring("case none: none"));
 }
 
+TEST_CASE("the pattern that most wrong cases have speaks, before the largest error") {
+  const auto wrong = [](const char* pattern, double worst) {
+    CaseVerdict c = with(Status::wrong);
+    c.next = std::string("mend ") + pattern;
+    ErrorFigures& errors = c.errors.emplace();
+    errors.worst = worst;
+    errors.name = pattern;
+    return c;
+  };
+  const auto next = [](std::vector<CaseVerdict> cases) {
+    Verdict v;
+    v.cases = std::move(cases);
+    conclude(v);
+    return v.next;
+  };
+  const CaseVerdict asked = wrong("attribute_without_effect", 5), sum = wrong("factor", 30),
+                    place = wrong("every_element", 900);
+  CHECK(next({place, asked, place, place}) == "mend attribute_without_effect");
+  CHECK(next({sum, place, place}) == "mend factor");
+  CHECK(next({sum, sum, sum, asked}) == "mend attribute_without_effect");
+  CHECK(next({sum, sum, asked, sum, sum, sum}) == "mend factor");
+  CHECK(next({wrong("nan", 1), wrong("tail", 2)}) == "mend tail");  // equal: the larger error
+}
+
 TEST_CASE("gaps are the cause where no case without them is wrong") {
   const auto wrong = [](std::vector<std::string> strided, const char* name) {
     CaseVerdict c = with(Status::wrong);
