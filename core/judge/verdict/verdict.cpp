@@ -224,8 +224,12 @@ void name_read_gaps(std::vector<CaseVerdict>& cases) {
     });
     const std::string fields = join(wrong.strided, ", ");
     if (gaps.told && !gaps.refuted && all) {
-      if (!starts_with(wrong.errors->pattern, kOnlyStrided))
-        replace(wrong, "strided", kOnlyStrided + ("in cases with gaps in " + fields));
+      if (starts_with(wrong.errors->pattern, kOnlyStrided)) continue;
+      if (wrong.errors->name == "strided") {  // it knows the field
+        replace(wrong, "strided", kOnlyStrided + wrong.errors->pattern);
+        continue;
+      }
+      replace(wrong, "strided", kOnlyStrided + ("in cases with gaps in " + fields));
       wrong.next = "Compute addresses from strides in each of " + fields +
                    ". Only the last axis of a tensor is dense.";
     } else if (gaps.refuted && wrong.errors->name == "strided") {

@@ -335,6 +335,11 @@ TEST_CASE("gaps are the cause where no case without them is wrong") {
     return concluded(std::move(cases)).cases[0].errors->name;
   };
   CHECK(named({wrong({"k"}, "strided")}) == "strided");
+  CaseVerdict knows = wrong({"k", "v"}, "strided");
+  knows.next = "Compute the addresses of k.";
+  const Verdict known = concluded({knows, timed("a", 1.5, 0.01)});
+  CHECK(known.cases[0].errors->pattern == "wrong only where rows are strided: NaN in 9 elements");
+  CHECK(known.next == "Compute the addresses of k.");
   CHECK(named({wrong({"k"}, "strided"), wrong({}, "factor"), timed("a", 1.5, 0.01)}) ==
         "rows_or_columns");
   CHECK(named({wrong({"k"}, "strided"), right}) == "rows_or_columns");
