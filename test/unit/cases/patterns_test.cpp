@@ -254,6 +254,100 @@ TEST_CASE("patterns name a factor, a copy and a lower precision") {
   CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to f16 or tf32"));
 }
 
+TEST_CASE("patterns name an input in another order, and a scale that is computed") {
+  const fk::Contract contract = fk::Contract::parse(
+      "op: gated\nrevision: 1\nsummary: a product, gated and scaled\n"
+      "axes: {T: tokens, D: width, K: inputs}\n"
+      "init:\n  - {name: width, type: int, axis: D}\n  - {name: inputs, type: int, axis: K}\n"
+      "  - {name: scale, type: float}\n"
+      "weights:\n  - {name: weight, shape: [D, K], dtype: x}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, K], dtype: float}\n"
+      "  - {name: pair, role: in, shape: [T, 2*D], dtype: x}\n"
+      "  - {name: out, role: out, shape: [T, D], dtype: x}\n"
+      "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n"
+      "    - {T: 5, width: 8, inputs: 6, scale: 0.3}\n",
+      "gated.yaml", 1, "test");
+  const fk::ResolvedCase resolved = fk::resolve(contract, contract.cases.at(0), {});
+  const fk::CaseValues inputs = fk::make_inputs(resolved, 3, 1);
+  struct Mistake {
+    double scale = 0.3;
+    bool turned = false, swapped = false, neighbours = false;
+  };
+  const auto answer = [](const fk::CaseValues& in, const Mistake& as) {
+    fk::Tensor out(fk::DType::f32, {5, 8});
+    for (int64_t t = 0; t < 5; ++t)
+      for (int64_t d = 0; d < 8; ++d) {
+        double sum = 0;
+        for (int64_t k = 0; k < 6; ++k)
+          sum += in.at("x")[0].at(t * 6 + k) *
+                 in.at("weight")[0].at(as.turned ? k * 8 + d : d * 6 + k);
+        int64_t gate = as.neighbours ? 2 * d : d, up = as.neighbours ? 2 * d + 1 : d + 8;
+        if (as.swapped) std::swap(gate, up);
+        const double g = in.at("pair")[0].at(t * 16 + gate), u = in.at("pair")[0].at(t * 16 + up);
+        out.set(t * 8 + d, as.scale * sum + g * g * u);
+      }
+    fk::CaseValues all;
+    all["out"].push_back(std::move(out));
+    return all;
+  };
+  const auto told = [&](const Mistake& mistake) {
+    fk::AskReference ask = [&](const fk::CaseValues& in) { return answer(in, {}); };
+    ask.with_changes([&](const fk::CallChange& change, const fk::CaseValues& in) {
+      Mistake right;
+      if (change.init.count("scale")) right.scale = std::stod(change.init.at("scale"));
+      return answer(in, right);
+    });
+    return fk::compare_outputs(resolved, inputs, answer(inputs, mistake), answer(inputs, {}),
+                               fk::kMostElements, ask)
+        .wrong;
+  };
+  auto wrong = told({.turned = true});
+  CHECK(wrong.name == "input_transposed");
+  CHECK(wrong.pattern ==
+        "weight is read transposed: the values are right for its elements as [K, D]");
+  wrong = told({.swapped = true});
+  CHECK(wrong.name == "input_halves");
+  CHECK(wrong.pattern ==
+        "the halves of pair are exchanged: the values are right for the other order");
+  wrong = told({.neighbours = true});
+  CHECK(wrong.name == "input_halves");
+  CHECK_THAT(wrong.next, ContainsSubstring("belongs to element i + 8 (half a row)"));
+  wrong = told({.scale = 1 / std::sqrt(8.0)});
+  CHECK(wrong.name == "attribute_other_value");
+  CHECK(wrong.pattern ==
+        "scale is not read: the values are right for scale = 1 / sqrt(width), and this case has "
+        "0.3");
+  wrong = told({.scale = 1});
+  CHECK(wrong.name == "attribute_without_effect");
+}
+
+TEST_CASE("rows that still hold their input are named") {
+  const fk::Contract contract = fk::Contract::parse(
+      "op: doubled\nrevision: 1\nsummary: x doubled in place\naxes: {T: tokens, D: width}\n"
+      "init:\n  - {name: width, type: int, axis: D}\n"
+      "forward:\n  - {name: x, role: inout, shape: [T, D], dtype: float}\n"
+      "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n    - {T: 5, width: 8}\n",
+      "doubled.yaml", 1, "test");
+  const fk::ResolvedCase resolved = fk::resolve(contract, contract.cases.at(0), {});
+  const fk::CaseValues inputs = fk::make_inputs(resolved, 3, 1);
+  const auto doubled = [&](int64_t rows) {
+    fk::CaseValues out = inputs;
+    for (int64_t i = 0; i < rows * 8; ++i) out["x"][0].set(i, 2 * inputs.at("x")[0].at(i));
+    return out;
+  };
+  const auto told = [&](int64_t rows) {
+    return fk::compare_outputs(resolved, inputs, doubled(rows), doubled(5), fk::kMostElements,
+                               nullptr)
+        .wrong;
+  };
+  CHECK(told(0).pattern == "x still holds its input");
+  const auto last = told(4);
+  CHECK(last.name == "holds_its_input");
+  CHECK(last.pattern == "x still holds its input in row 4 of 5");
+  CHECK_THAT(last.next, ContainsSubstring("These rows were not computed."));
+  CHECK(told(2).pattern == "x still holds its input in rows from 2 on of 5");
+}
+
 TEST_CASE("a sum in a lower precision is named for errors of its size alone") {
   const Rows rows("reduction");
   const auto product = [](int64_t, std::vector<double>& x) {  // each column: a sum of 64 terms
