@@ -385,8 +385,8 @@ void settle(std::vector<CaseVerdict>& rows) {
     if (row.status == Status::refused && row.next.empty() &&
         std::ranges::any_of(
             all, [&](const CaseVerdict& other) { return other.left_out && other.op == row.op; }))
-      row.next =
-          "Cases were left out for the sake of time: `--thorough` asks for all, `--case` for one.";
+      row.next = std::string(info_of(Status::refused).next) +
+                 " Others were left out for the sake of time: `--thorough` asks for all.";
 }
 
 }  // namespace fk
