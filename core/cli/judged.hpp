@@ -43,6 +43,7 @@ struct BenchRequest {
   std::string secret;    // seeds of an earlier verdict; nothing is looked up or stored
   std::string receipt;   // file for the receipt; empty: none
   std::string trace;     // file for a trace; empty: none
+  bool verbose = false;  // the report explains every failed case
   bool profile = false;  // runs Nsight Compute afterwards, if installed
   const JsonOutput* json = nullptr;
 

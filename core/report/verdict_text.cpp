@@ -54,10 +54,19 @@ class VerdictText {
  public:
   VerdictText(const Verdict& verdict, bool colour) : v_(verdict), colour_(colour) {}
 
-  std::string all() {
+  std::string all(bool every_case) {
     head();
     cases();
-    for (const auto& c : v_.cases) details(c);
+    const CaseVerdict* const told = every_case ? nullptr : case_of_why();
+    int64_t others = 0;
+    for (const auto& c : v_.cases) {
+      const bool skipped = told && told != &c && is_failure(c.status);
+      others += skipped;
+      if (!skipped) details(c);
+    }
+    if (others)
+      line("The table has " + std::to_string(others) + " more failed " +
+           (others == 1 ? "case" : "cases") + "; `--verbose` explains each.\n");
     times();
     answer();
     facts();
@@ -77,6 +86,16 @@ class VerdictText {
     if (text.find('\n') == std::string::npos) return field(name, excerpt(text, 1000));
     field(name, " ");
     for (const auto& part : split(trim(text), '\n')) line("    " + excerpt(part, 300));
+  }
+
+  // The failed case that `why` is about; null: none.
+  const CaseVerdict* case_of_why() const {
+    const auto at = std::ranges::find_if(v_.cases, [&](const CaseVerdict& c) {
+      return is_failure(c.status) && !c.why.empty() && c.next == v_.next &&
+             starts_with(v_.why, c.op + ", case " + c.case_name) &&
+             v_.why.find(c.why) != std::string::npos;
+    });
+    return at == v_.cases.end() ? nullptr : &*at;
   }
 
   void head() {
@@ -301,8 +320,8 @@ std::vector<std::string> ops_of(const Verdict& verdict) {
   return ops;
 }
 
-std::string verdict_text(const Verdict& verdict, bool colour) {
-  return fitted(VerdictText(verdict, colour).all(), report_width());
+std::string verdict_text(const Verdict& verdict, bool colour, bool every_case) {
+  return fitted(VerdictText(verdict, colour).all(every_case), report_width());
 }
 
 std::string case_line(const CaseVerdict& row) {

@@ -8,7 +8,8 @@
 
 namespace fk {
 
-std::string verdict_text(const Verdict& verdict, bool colour);
+// `every_case`: else only the case of `why` is explained in full, among those with a failure.
+std::string verdict_text(const Verdict& verdict, bool colour, bool every_case = true);
 
 // "0.147 (0.138-0.156)"; empty: there is no ratio.
 std::string ratio_text(const Ratio& ratio);

@@ -75,6 +75,7 @@ BenchRequest request_of(const BenchArguments& a) {
   request.secret = a.secret;
   request.receipt = a.receipt;
   request.trace = a.trace;
+  request.verbose = a.verbose;
   request.profile = a.profile;
   request.json = &a.json;
   return request;
@@ -240,6 +241,8 @@ std::function<int()> add_bench(const Options& app) {
                "also run a candidate under Nsight Compute, without the sandbox");
   app.add_flag("--thorough", a->thorough,
                "of a candidate, all cases, and all timed; else those for which there is time");
+  app.add_flag("--verbose", a->verbose,
+               "of a candidate, explain every failed case in full; else the one that decides");
   app.add_flag("--build", a->build,
                "compile the candidate's folder first (implied by a path, and without a plugin)");
   const char* const patience = "seconds without a sign of life before a candidate is stopped";

@@ -19,7 +19,7 @@ struct BenchArguments {
   double patience_s = 20, budget_s = Policy().budget_s;
   int jobs = 1;
   bool all = false, sandbox = true, fresh = false, no_store = false, build = false;
-  bool profile = false, thorough = false;
+  bool profile = false, thorough = false, verbose = false;
   BenchOptions options;
 };
 

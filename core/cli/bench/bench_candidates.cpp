@@ -240,7 +240,7 @@ int bench_one(const BenchCandidate& candidate, BenchRequest request) {
   if (request.json->given()) request.json->write(to_json(verdict));
   times.write(to_json(verdict));
   if (request.json->with_report())
-    std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
+    std::printf("%s", verdict_text(verdict, colour_wanted(stdout), request.verbose).c_str());
   return verdict.exit_code();
 }
 

@@ -93,7 +93,8 @@ int bench_remote(const BenchArguments& a) {
   });
   const Verdict verdict = verdict_from(document, "the server's verdict");
   if (a.json.given()) a.json.write(to_json(verdict));
-  if (a.json.with_report()) std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
+  if (a.json.with_report())
+    std::printf("%s", verdict_text(verdict, colour_wanted(stdout), a.verbose).c_str());
   return verdict.exit_code();
 }
 
