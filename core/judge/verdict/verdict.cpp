@@ -103,6 +103,9 @@ constexpr std::array kRules = {
     RuleNext{"input", "The tensor is an input. Write to outputs and scratch alone."},
     RuleNext{"frame",
              "The arguments of forward() belong to the host. Copy a struct before you change it."},
+    RuleNext{"guard",
+             "Memory beside a buffer was written. Check the index at its end, or ask for more in "
+             "supports() (need.scratch for the memory of a call)."},
     RuleNext{"footprint",
              "Write only the elements that the contract names. Check the index, and rows with gaps "
              "between them."},
@@ -407,7 +410,8 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
 
 void conclude(Verdict& verdict) {
   for (auto& c : verdict.cases) {
-    if (c.next.empty() && c.status == Status::violation) c.next = next_of_rule(c.rule);
+    if (c.next.empty() && (c.status == Status::violation || c.rule == "guard"))
+      c.next = next_of_rule(c.rule);
     if (c.next.empty()) c.next = info_of(c.status).next;
   }
   name_read_gaps(verdict.cases);

@@ -74,11 +74,11 @@ TEST_CASE("every status has its row, a name of its own and a sentence to go on w
 }
 
 TEST_CASE("a broken rule says what to look at") {
-  for (const char* rule :
-       {"supports",  "create", "prepare", "plan",      "forward",         "input",
-        "frame",     "leak",   "state",   "packed",    "batch_invariant", "scratch",
-        "footprint", "reset",  "threads", "thread",    "instances",       "stream",
-        "unwritten", "waits",  "sandbox", "replicated"}) {
+  for (const char* rule : {"supports",        "create",     "prepare",   "plan",      "forward",
+                           "input",           "frame",      "leak",      "state",     "packed",
+                           "batch_invariant", "scratch",    "footprint", "reset",     "threads",
+                           "thread",          "instances",  "stream",    "unwritten", "waits",
+                           "sandbox",         "replicated", "guard"}) {
     INFO(rule);
     Verdict v;
     v.cases = {with(Status::violation)};
@@ -238,6 +238,17 @@ TEST_CASE("the case that decides speaks for the whole") {
   conclude(some);
   CHECK(some.why == "rms_norm, case small (T=3 size=17): because; right: a (T=5 size=32)");
   CHECK_THAT(verdict_text(some, false), ContainsSubstring("case small (T=3 size=17): wrong"));
+  // One failed case is told in full, or all of them.
+  Verdict several = some;
+  several.cases.push_back(with(Status::wrong));
+  several.cases[2].case_name = "tiny";
+  several.cases[2].sizes = "T=1";
+  several.cases[2].why = "for another reason";
+  CHECK_THAT(verdict_text(several, false), ContainsSubstring("case tiny (T=1): wrong"));
+  const std::string brief = verdict_text(several, false, false);
+  CHECK_THAT(brief, ContainsSubstring("case small (T=3 size=17): wrong"));
+  CHECK_THAT(brief, !ContainsSubstring("case tiny (T=1): wrong"));
+  CHECK_THAT(brief, ContainsSubstring("The table has 1 more failed case; `--verbose`"));
   for (const char* name : {"b", "c", "d"}) some.cases.push_back(timed(name, 1.5, 0.01));
   some.why.clear();
   conclude(some);
