@@ -6,6 +6,7 @@
 #include "core/base/text.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/exec/select.hpp"
 
@@ -69,10 +70,11 @@ PluginSet PluginSet::of_baselines(const std::string& device) {
 
 std::vector<std::string> PluginSet::ranked() const {
   std::vector<std::string> names;
-  for (const auto& plugin : baselines) names.push_back(plugin.note.name);
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(is_oracle(a), a) < std::pair(is_oracle(b), b);
-  });
+  std::vector<std::tuple<bool, bool, std::string>> order;
+  for (const auto& plugin : baselines)
+    order.emplace_back(is_oracle(plugin.note.name), !plugin.own, plugin.note.name);
+  std::sort(order.begin(), order.end());
+  for (auto& place : order) names.push_back(std::move(std::get<std::string>(place)));
   return names;
 }
 

@@ -25,7 +25,8 @@ struct PluginSet {
   // kernel 0.7 percent slower (docs/results/2026-11-22-cpu-precision.json).
   static PluginSet of_baselines(const std::string& device);
 
-  // Names of the baselines in alphabetical order, oracles last.
+  // Names of the baselines: the host's own, then those of FK_PLUGIN_PATH, then oracles; each part
+  // in alphabetical order.
   std::vector<std::string> ranked() const;
   std::vector<PluginFile> baseline_files() const;
   std::vector<PluginFile> oracle_files() const;

@@ -205,9 +205,11 @@ Listing list_devices() {
     }
     out.rows.push_back({name, device->name(), device->cpu_threads()});
     if (!device->host_memory() && !peaks_of(device->name()))
-      out.notes.push_back(name +
-                          ": no file in registry/devices describes it. There is no roofline, and "
-                          "providers are tried in the order of their names");
+      out.notes.push_back(
+          name +
+          ": no file in registry/devices describes it. There is no roofline, and "
+          "the host tries its own providers first, then those of FK_PLUGIN_PATH, in the "
+          "order of their names");
   }
   const auto gpu = [](const auto& row) {
     return starts_with(row[0].template get<std::string>(), "cuda");

@@ -41,6 +41,19 @@ TEST_CASE("the notes of our own providers tell those for GPUs from those for the
   }
 }
 
+// If this fails, a slow plugin from outside stands in a run for the host's own provider, and every
+// candidate looks faster than it is.
+TEST_CASE("the host's own providers come before plugins of FK_PLUGIN_PATH, and oracles last") {
+  const auto names = names_on("cpu", FK_SLOW);  // a_slow: before cpu by its name
+  const auto place = [&](const char* name) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    REQUIRE(at != names.end());
+    return at - names.begin();
+  };
+  CHECK(place("cpu") < place("a_slow"));
+  CHECK(place("a_slow") < place("reference"));
+}
+
 // If this fails, a plugin from outside takes the place of a provider of the host by its name alone.
 TEST_CASE("a plugin of FK_PLUGIN_PATH with the name of the host's own provider is refused") {
   namespace fs = std::filesystem;

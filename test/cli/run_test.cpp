@@ -169,7 +169,34 @@ TEST_CASE("run_pin_that_cannot_be_kept_is_an_error_of_the_run") {
   }
   // For another device, and so it has none here.
   CHECK(out.code == 3);
-  CHECK_THAT(out.text, ContainsSubstring("the scenario names the provider `cuda`"));
+  CHECK_THAT(out.text, ContainsSubstring("`providers` of the scenario or --provider names `cuda`"));
+}
+
+// If this fails, a plugin displaces the host's own provider by its name, without a measurement.
+TEST_CASE("run_asks_the_hosts_own_providers_before_plugins_of_FK_PLUGIN_PATH") {
+  const auto provider = [](const std::string& environment, const std::string& more) {
+    const Shell out = shell("FK_PLUGIN_PATH=" FK_SLOW " " + environment + " " + run +
+                            "smoke --device cpu --json" + more);
+    CAPTURE(out.text);
+    REQUIRE(out.code == 0);
+    const Json report = fk::parse_json(out.text, "report");
+    std::string of_op;
+    for (const Json& row : report.at("baseline").at("ops"))
+      if (row.at("op") == "silu_and_mul") of_op = row.at("provider");
+    return of_op + ": " + report.at("provider_order").get<std::string>();
+  };
+  const std::string rest = "the host's own by name, then those of FK_PLUGIN_PATH.";
+  CHECK(provider("", "") == "cpu: Order of providers: no ranking; " + rest);
+  CHECK(provider("", " --provider silu_and_mul=a_slow") ==
+        "a_slow: Order of providers: the scenario or --provider for silu_and_mul; else " + rest);
+  const auto dir = std::filesystem::temp_directory_path() / ("fk_rank" + std::to_string(getpid()));
+  std::filesystem::create_directories(dir / "devices");
+  shell("printf 'device: d\nname: cpu\nranking:\n  silu_and_mul: [a_slo, a_slow]\n' > " +
+        (dir / "devices/d.yaml").string());
+  const std::string ranked = provider("FK_REGISTRY_PATH=" + dir.string(), "");
+  std::filesystem::remove_all(dir);
+  CHECK(ranked == "a_slow: Order of providers: the device's ranking for silu_and_mul; else " +
+                      rest + " The ranking also names a_slo, which is no usable baseline here.");
 }
 
 TEST_CASE("run_baselines_that_are_broken_are_named") {
