@@ -144,14 +144,22 @@ Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std
   Unusable out;
   size_t left = 0;
   for (size_t i = 0; i < files.size(); ++i) {
+UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why) {
+  const std::string path = file.string();
+  const bool named = starts_with(why, path + ": ");
+  return {path, named ? why.substr(path.size() + 2) : why};
+}
+
+void need_loaded(const std::vector<std::string>& names, const Unusable& unusable) {
+  for (const auto& [path, why] : unusable)
+    if (contains(names, read_notes(path).name)) fail_host(path, why);
+}
+
     const bool candidate = files[i].trust == Trust::candidate;
     left += !candidate && errors.at(i).empty();
     if (errors.at(i).empty()) continue;
-    const std::string path = files[i].path.string();
-    const bool named = starts_with(errors[i], path + ": ");
-    const std::string why = named ? errors[i].substr(path.size() + 2) : errors[i];
-    if (candidate) throw Error(path, why);
-    out.push_back({path, why});
+    out.push_back(unusable(files[i].path, errors[i]));
+    if (candidate) throw Error(out.back().path, out.back().why);
   }
   if (left == 0 && !out.empty()) throw Error(out[0].path, out[0].why);
   return out;

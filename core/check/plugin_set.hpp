@@ -58,8 +58,15 @@ void fields(Visitor& v, UnusablePlugin& p) {
 using Unusable = std::vector<UnusablePlugin>;
 
 // The files that did not load, with the reason; a library that they need may be missing. `errors`
-// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when no
-// usable baseline is left.
+// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when
+// no usable baseline is left.
+// `why` without the file's name at its beginning.
+UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why);
+
+// HostError with the loader's reason if one of these plugins did not load. For names which the user
+// gave: nothing may take their place.
+void need_loaded(const std::vector<std::string>& names, const Unusable& unusable);
+
 Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors);
 
 }  // namespace fk

@@ -43,7 +43,7 @@ class ScenarioRun {
     report_.describe(scenario);
     report_.requests_seed = options.requests_seed;
     for (const auto& broken : plugin_set.broken)
-      report_.broken_plugins.push_back({broken.path.string(), broken.error});
+      report_.broken_plugins.push_back(unusable(broken.path, broken.error));
     ranking_ = ranking_of(open_device(options.device)->name());
     routed_ = is_routed(scenario.config, scenario.limits.dtype);
     report_.processes = timed_processes(scenario, options);
