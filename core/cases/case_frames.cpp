@@ -190,6 +190,13 @@ void CaseFrames::refill(const CaseFrames& from, Poison poison, bool numbers_only
   if (!numbers_only) remember();
 }
 
+void CaseFrames::refill(const CaseValues& values) {
+  fill(values);
+  for (Storage& s : storages_) s.print.reset();
+  refresh_plan();
+  remember();
+}
+
 std::vector<std::span<const std::byte>> CaseFrames::memory(bool written_only) const {
   std::vector<std::span<const std::byte>> out;
   for (const auto& s : storages_)
