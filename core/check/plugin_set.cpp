@@ -35,7 +35,8 @@ std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
 
 bool is_oracle(const std::string& plugin) {
   const auto oracles = ProviderPolicy{}.oracles;
-  return std::find(oracles.begin(), oracles.end(), plugin) != oracles.end();
+  return starts_with(plugin, kVendorReference) ||
+         std::find(oracles.begin(), oracles.end(), plugin) != oracles.end();
 }
 
 std::string plugin_name(const FoundPlugin& plugin) {
@@ -69,11 +70,11 @@ PluginSet PluginSet::of_baselines(const std::string& device) {
 }
 
 std::vector<std::string> PluginSet::ranked() const {
-  std::vector<std::string> names;
   std::vector<std::tuple<bool, bool, std::string>> order;
   for (const auto& plugin : baselines)
     order.emplace_back(is_oracle(plugin.note.name), !plugin.own, plugin.note.name);
   std::sort(order.begin(), order.end());
+  std::vector<std::string> names;
   for (auto& place : order) names.push_back(std::move(std::get<std::string>(place)));
   return names;
 }
@@ -100,6 +101,9 @@ const FoundPlugin* PluginSet::candidate(const std::string& name) const {
 
 std::string PluginSet::name_taken(const std::string& name) const {
   if (name == "baseline") return "the name `baseline` is reserved for reports";
+  if (starts_with(name, kVendorReference))
+    return "names with `" + std::string(kVendorReference) +
+           "` are reserved for references, which are plugins of FK_PLUGIN_PATH";
   for (const auto& baseline : baselines)
     if (plugin_name(baseline) == name)
       return "a baseline has the same name: " + baseline.path.string();
@@ -140,10 +144,6 @@ FoundPlugin PluginSet::plugin(const std::string& word) const {
   return found;
 }
 
-Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors) {
-  Unusable out;
-  size_t left = 0;
-  for (size_t i = 0; i < files.size(); ++i) {
 UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why) {
   const std::string path = file.string();
   const bool named = starts_with(why, path + ": ");
@@ -155,6 +155,10 @@ void need_loaded(const std::vector<std::string>& names, const Unusable& unusable
     if (contains(names, read_notes(path).name)) fail_host(path, why);
 }
 
+Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors) {
+  Unusable out;
+  size_t left = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
     const bool candidate = files[i].trust == Trust::candidate;
     left += !candidate && errors.at(i).empty();
     if (errors.at(i).empty()) continue;

@@ -42,7 +42,10 @@ struct PluginSet {
 // Error when a folder of candidates has this name, which means that it is not built. For callers
 // that found no such plugin.
 void need_built(const std::string& name);
-// "reference" and "cuda_reference".
+// A plugin of FK_PLUGIN_PATH with this beginning ("reference.acme") is the reference on the CPU of
+// ops which `reference` does not have: a vendor's own ops.
+constexpr const char* kVendorReference = "reference.";
+// "reference", "cuda_reference" and the vendors' references.
 bool is_oracle(const std::string& plugin);
 // The name to show: the plugin's own, else its file's.
 std::string plugin_name(const FoundPlugin& plugin);
@@ -57,9 +60,6 @@ void fields(Visitor& v, UnusablePlugin& p) {
 }
 using Unusable = std::vector<UnusablePlugin>;
 
-// The files that did not load, with the reason; a library that they need may be missing. `errors`
-// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when
-// no usable baseline is left.
 // `why` without the file's name at its beginning.
 UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why);
 
@@ -67,6 +67,9 @@ UnusablePlugin unusable(const std::filesystem::path& file, const std::string& wh
 // gave: nothing may take their place.
 void need_loaded(const std::vector<std::string>& names, const Unusable& unusable);
 
+// The files that did not load, with the reason; a library that they need may be missing. `errors`
+// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when
+// no usable baseline is left.
 Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors);
 
 }  // namespace fk
