@@ -102,7 +102,7 @@ class Service {
 };
 
 // The device whose checks do not wait for timings: it has no memory or clock of its own to lose.
-// Of another device, one process after the other measures (core/judge/device_lock.hpp).
+// On another device one process after the other measures (core/judge/device_lock.hpp).
 constexpr const char* kCheckedApart = "cpu";
 
 // Limits of a list of jobs: so many if no number is given, at most, and left out.
