@@ -7,11 +7,15 @@
 #include <ctime>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/text.hpp"
 #include "core/endpoint/logprobs.hpp"
+#include "core/endpoint/stop_texts.hpp"
 
 namespace fk {
 
@@ -43,20 +47,21 @@ Json error_body(unsigned status, const std::string& message, const std::string& 
             {"code", status}}}};
 }
 
-// The name of a token where a text is expected.
-std::string token_name(int64_t token) { return "token_id:" + std::to_string(token); }
-
 // One answer to one prompt.
 struct Choice {
-  Choice(size_t of, double now) : prompt(of), last_s(now) {}
+  Choice(size_t of, double now, const std::vector<std::string>& stops)
+      : prompt(of), stop(stops), last_s(now) {}
   size_t prompt;
   uint64_t id = 0;
   std::vector<int64_t> tokens;
+  std::optional<text::Detokenizer> words;
+  StopTexts stop;
+  std::string text;  // that is certain
   std::vector<TokenLogprobs> logprobs;
-  std::vector<float> logits;  // of the next token
-  std::string finish;         // "stop", "length"; empty: it goes on
-  size_t sent = 0;            // tokens in earlier events
-  bool ended_sent = false;
+  std::vector<float> logits;       // of the next token
+  std::string finish;              // "stop", "length"; empty: it goes on
+  size_t sent = 0, text_sent = 0;  // tokens and bytes in earlier events
+  bool begin_sent = false, ended_sent = false;
   double last_s;  // of the request, or of its last token
 };
 
@@ -73,7 +78,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     open_ = request_.prompts.size() * static_cast<size_t>(request_.n);
     for (size_t p = 0; p < request_.prompts.size(); ++p) {
       prompt_tokens_ += request_.prompts[p].tokens.size();
-      for (int64_t i = 0; i < request_.n; ++i) choices_.emplace_back(p, begin_s_);
+      for (int64_t i = 0; i < request_.n; ++i) add_choice(p);
     }
     parts_.metrics.begin(static_cast<int64_t>(prompt_tokens_));
     for (size_t c = 0; c < choices_.size(); ++c)
@@ -104,6 +109,18 @@ class Completion : public std::enable_shared_from_this<Completion> {
   }
 
  private:
+  void add_choice(size_t prompt) {
+    Choice& choice = choices_.emplace_back(prompt, begin_s_, request_.stop);
+    if (parts_.tokenizer) choice.words.emplace(*parts_.tokenizer);
+  }
+
+  // The text of a token alone.
+  std::string token_name(int64_t token) const {
+    if (!parts_.tokenizer) return "token_id:" + std::to_string(token);
+    const auto id = static_cast<int32_t>(token);
+    return parts_.tokenizer->decode(std::span(&id, 1), false);
+  }
+
   Request request_of(size_t c) const {
     Request out;
     out.tokens = request_.prompts[choices_[c].prompt].tokens;
@@ -142,6 +159,10 @@ class Completion : public std::enable_shared_from_this<Completion> {
       choice.logprobs.push_back(logprobs_of(choice.logits, event.token, *request_.logprobs));
     parts_.metrics.token(choice.tokens.size() == 1, event.time_s - choice.last_s);
     choice.last_s = event.time_s;
+    if (choice.words) {
+      choice.text += choice.stop.push(choice.words->push(static_cast<int32_t>(event.token)));
+      if (choice.stop.stopped()) return finish(choice, "stop", event.last);
+    }
     const bool eos = !request_.ignore_eos && std::ranges::count(parts_.eos, event.token) > 0;
     if (eos || std::ranges::count(request_.stop_tokens, event.token) > 0)
       finish(choice, "stop", event.last);
@@ -152,6 +173,10 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void finish(Choice& choice, const char* reason, bool ended) {
     choice.finish = reason;
     --open_;
+    if (choice.words) {
+      choice.text += choice.stop.push(choice.words->finish());
+      choice.text += choice.stop.finish();
+    }
     if (!ended) parts_.model.cancel(choice.id);
     parts_.metrics.end(reason, now_seconds() - begin_s_);
   }
@@ -163,18 +188,23 @@ class Completion : public std::enable_shared_from_this<Completion> {
       if (choice.finish.empty()) finish(choice, "error", false);
   }
 
-  Json logprobs_json(const Choice& choice, size_t from, size_t to) const {
+  // The probabilities of a choice's tokens from one on.
+  Json logprobs_json(const Choice& choice, size_t from) const {
     if (!request_.logprobs) return nullptr;
     Json tokens = Json::array(), own = Json::array(), best = Json::array(), at = Json::array();
-    for (size_t i = from; i < to; ++i) {
+    size_t offset = 0;
+    for (size_t i = 0; i < choice.tokens.size(); ++i) {
+      const std::string name = token_name(choice.tokens[i]);
+      offset += name.size();
+      if (i < from) continue;
       const TokenLogprobs& each = choice.logprobs[i];
-      tokens.push_back(token_name(choice.tokens[i]));
+      tokens.push_back(name);
       own.push_back(each.own);
       Json row = Json::object();
       for (const auto& [token, value] : each.best) row[token_name(token)] = value;
-      row[token_name(choice.tokens[i])] = each.own;
+      row[name] = each.own;
       best.push_back(std::move(row));
-      at.push_back(0);
+      at.push_back(offset - name.size());
     }
     return {{"tokens", tokens},
             {"token_logprobs", own},
@@ -182,27 +212,61 @@ class Completion : public std::enable_shared_from_this<Completion> {
             {"text_offset", at}};
   }
 
-  // The tokens of a choice from one on, as a client gets them.
-  Json choice_json(size_t c, size_t from) const {
+  // The same for a message.
+  Json chat_logprobs_json(const Choice& choice, size_t from) const {
+    if (!request_.logprobs) return nullptr;
+    const auto row = [&](int64_t token, double value) {
+      const std::string name = token_name(token);
+      const std::vector<int> bytes(reinterpret_cast<const uint8_t*>(name.data()),
+                                   reinterpret_cast<const uint8_t*>(name.data()) + name.size());
+      return Json{{"token", name}, {"logprob", value}, {"bytes", bytes}};
+    };
+    Json content = Json::array();
+    for (size_t i = from; i < choice.tokens.size(); ++i) {
+      const TokenLogprobs& each = choice.logprobs[i];
+      Json entry = row(choice.tokens[i], each.own);
+      entry["top_logprobs"] = Json::array();
+      for (const auto& [token, value] : each.best)
+        entry["top_logprobs"].push_back(row(token, value));
+      content.push_back(std::move(entry));
+    }
+    return {{"content", content}};
+  }
+
+  // A choice as a client gets it: its tokens from one on, and its text from a byte on.
+  Json choice_json(size_t c) const {
     const Choice& choice = choices_[c];
-    std::vector<int64_t> ids(choice.tokens.begin() + static_cast<ptrdiff_t>(from),
+    std::vector<int64_t> ids(choice.tokens.begin() + static_cast<ptrdiff_t>(choice.sent),
                              choice.tokens.end());
-    const auto& prompt = request_.prompts[choice.prompt].tokens;
-    if (request_.echo && from == 0) ids.insert(ids.begin(), prompt.begin(), prompt.end());
-    Json out = {{"index", c},
-                {"text", ""},
-                {"logprobs", logprobs_json(choice, from, choice.tokens.size())},
-                {"finish_reason", choice.finish.empty() ? Json(nullptr) : Json(choice.finish)},
-                {"token_ids", ids}};
-    if (request_.token_ids && from == 0) out["prompt_token_ids"] = prompt;
+    std::string text = choice.text.substr(choice.text_sent);
+    const Prompt& prompt = request_.prompts[choice.prompt];
+    if (request_.echo && !choice.begin_sent) {
+      ids.insert(ids.begin(), prompt.tokens.begin(), prompt.tokens.end());
+      text = prompt.text.value_or("") + text;
+    }
+    Json out = {{"index", c}};
+    if (!request_.chat) {
+      out["text"] = text;
+      out["logprobs"] = logprobs_json(choice, choice.sent);
+    } else {
+      Json message = Json::object();
+      if (!choice.begin_sent) message["role"] = "assistant";
+      if (!request_.stream || !text.empty() || !choice.begin_sent) message["content"] = text;
+      out[request_.stream ? "delta" : "message"] = std::move(message);
+      out["logprobs"] = chat_logprobs_json(choice, choice.sent);
+    }
+    out["finish_reason"] = choice.finish.empty() ? Json(nullptr) : Json(choice.finish);
+    if (request_.token_ids || !parts_.tokenizer) out["token_ids"] = ids;
+    if (request_.token_ids && !choice.begin_sent) out["prompt_token_ids"] = prompt.tokens;
     return out;
   }
 
   Json head() const {
-    return {{"id", name_},
-            {"object", "text_completion"},
-            {"created", created_},
-            {"model", parts_.limits.model}};
+    const char* object = !request_.chat    ? "text_completion"
+                         : request_.stream ? "chat.completion.chunk"
+                                           : "chat.completion";
+    return {
+        {"id", name_}, {"object", object}, {"created", created_}, {"model", parts_.limits.model}};
   }
 
   Json usage() const {
@@ -218,7 +282,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     if (open_ > 0) return {};
     Json out = head();
     out["choices"] = Json::array();
-    for (size_t c = 0; c < choices_.size(); ++c) out["choices"].push_back(choice_json(c, 0));
+    for (size_t c = 0; c < choices_.size(); ++c) out["choices"].push_back(choice_json(c));
     out["usage"] = usage();
     return {out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", true};
   }
@@ -228,12 +292,16 @@ class Completion : public std::enable_shared_from_this<Completion> {
     for (size_t c = 0; c < choices_.size(); ++c) {
       Choice& choice = choices_[c];
       const bool ended = !choice.finish.empty() && !choice.ended_sent;
-      if (choice.sent == choice.tokens.size() && !ended) continue;
-      if (!failed_.empty()) continue;
+      const bool shows_tokens = request_.token_ids || request_.logprobs || !parts_.tokenizer;
+      const bool more = choice.text.size() > choice.text_sent ||
+                        (shows_tokens && choice.tokens.size() > choice.sent);
+      if (!failed_.empty() || (!more && !ended)) continue;
       Json out = head();
-      out["choices"] = Json::array({choice_json(c, choice.sent)});
+      out["choices"] = Json::array({choice_json(c)});
       part.text += event_text(out);
       choice.sent = choice.tokens.size();
+      choice.text_sent = choice.text.size();
+      choice.begin_sent = true;
       choice.ended_sent = ended;
     }
     if (!failed_.empty()) {
@@ -254,7 +322,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
 
   const EndpointParts parts_;
   CompletionRequest request_;
-  const std::string name_ = random_name("cmpl");
+  const std::string name_ = random_name(request_.chat ? "chatcmpl" : "cmpl");
   const std::time_t created_;
   std::mutex mutex_;  // of all below
   double begin_s_ = 0;

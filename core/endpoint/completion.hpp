@@ -9,6 +9,7 @@
 #include "core/endpoint/endpoint_metrics.hpp"
 #include "core/endpoint/live_model.hpp"
 #include "core/service/http_app.hpp"
+#include "core/text/tokenizer.hpp"
 
 namespace fk {
 
@@ -18,6 +19,7 @@ struct EndpointParts {
   EndpointMetrics& metrics;
   const EndpointLimits& limits;
   const std::vector<int64_t>& eos;
+  const text::Tokenizer* tokenizer = nullptr;  // null: requests and answers have numbers
 };
 
 // An error in the form of the OpenAI API.

@@ -206,6 +206,64 @@ void read_stream(BodyReader& reader, CompletionRequest& out) {
   }
 }
 
+// The keys of all requests that write.
+void read_common(BodyReader& reader, CompletionRequest& out, const EndpointLimits& limits) {
+  need_model(reader, limits);
+  out.n = reader.integer("n", 1, 1, limits.answers);
+  read_sampling(reader, out, limits);
+  read_stops(reader, out, limits);
+  read_stream(reader, out);
+  out.token_ids = reader.boolean("return_token_ids", false);
+  reader.ignore(
+      {"user", "metadata", "store", "service_tier", "prompt_cache_key", "safety_identifier"});
+}
+
+// Messages with a role and a content: a text, null, or a list of parts that are texts.
+void check_messages(const BodyReader& reader, const Json& messages) {
+  constexpr size_t kMessagesMost = 4096;
+  if (!messages.is_array() || messages.empty() || messages.size() > kMessagesMost)
+    reader.bad("messages", "is no list of 1 to " + std::to_string(kMessagesMost) + " messages");
+  for (const Json& message : messages) {
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+      reader.bad("messages", "has an element that is no object with a `role`");
+    const Json content = message.value("content", Json());
+    if (content.is_array()) {
+      for (const Json& part : content)
+        if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
+            !part["text"].is_string())
+          reader.bad("messages", "has a content that is no text; this model reads texts only");
+    } else if (!content.is_string() && !content.is_null()) {
+      reader.bad("messages", "has a content that is no text");
+    }
+  }
+}
+
+// Contents in parts become one text, as most templates need it.
+Json with_texts(Json messages) {
+  for (Json& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_array()) continue;
+    std::string text;
+    for (const Json& part : *content)
+      text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
+    *content = text;
+  }
+  return messages;
+}
+
+// Without an effect on answers, or off.
+constexpr Undone kUndoneChat[] = {
+    {"response_format", "{\"type\":\"text\"}", "answers follow no grammar"},
+    {"tool_choice", "\"none\"", "tools are shown to the model, but calls are not read"},
+    {"parallel_tool_calls", "true", "calls of tools are not read"},
+    {"functions", "[]", "use `tools`"},
+    {"function_call", "\"none\"", "calls are not read"},
+    {"modalities", "[\"text\"]", "answers are texts"},
+    {"audio", "{}", "answers are texts"},
+    {"prediction", "{}", "answers are not predicted"},
+    {"continue_final_message", "false", "an answer begins a new message"},
+};
+
 }  // namespace
 
 Json parse_body(std::string_view body) {
@@ -219,21 +277,49 @@ Json parse_body(std::string_view body) {
 CompletionRequest completion_request(const Json& body, const EndpointLimits& limits) {
   BodyReader reader(body);
   CompletionRequest out;
-  need_model(reader, limits);
   out.prompts = prompts_of(reader, "prompt", limits);
+  read_common(reader, out, limits);
   out.max_tokens_given = reader.find("max_tokens") != nullptr;
   out.max_tokens = reader.integer("max_tokens", out.max_tokens, 1, limits.context);
-  out.n = reader.integer("n", 1, 1, limits.answers);
-  read_sampling(reader, out, limits);
-  read_stops(reader, out, limits);
-  read_stream(reader, out);
   if (const Json* logprobs = reader.find("logprobs"))
     out.logprobs = reader.whole("logprobs", *logprobs, 0, limits.logprobs);
   out.echo = reader.boolean("echo", false);
   if (out.echo && out.logprobs) reader.bad("echo", "cannot be had with `logprobs`");
-  out.token_ids = reader.boolean("return_token_ids", false);
-  reader.ignore(
-      {"user", "metadata", "store", "service_tier", "prompt_cache_key", "safety_identifier"});
+  reader.refuse_unknown();
+  return out;
+}
+
+ChatRequest chat_request(const Json& body, const EndpointLimits& limits) {
+  BodyReader reader(body);
+  ChatRequest out;
+  CompletionRequest& completion = out.completion;
+  completion.chat = true;
+  const Json* messages = reader.find("messages");
+  if (!messages) reader.bad("messages", "is missing");
+  check_messages(reader, *messages);
+  out.messages = with_texts(*messages);
+  if (const Json* tools = reader.find("tools")) {
+    if (!tools->is_array()) reader.bad("tools", "is no list");
+    if (!tools->empty()) out.tools = *tools;
+  }
+  if (const Json* variables = reader.find("chat_template_kwargs")) {
+    if (!variables->is_object()) reader.bad("chat_template_kwargs", "is no object");
+    out.variables = *variables;
+  }
+  out.add_generation_prompt = reader.boolean("add_generation_prompt", true);
+  read_common(reader, completion, limits);
+  for (const char* key : {"max_tokens", "max_completion_tokens"}) {
+    const int64_t most = reader.integer(key, 0, 1, limits.context);
+    if (most == 0) continue;
+    completion.max_tokens_given = true;
+    completion.max_tokens = most;
+  }
+  if (!completion.max_tokens_given) completion.max_tokens = limits.context;
+  const bool logprobs = reader.boolean("logprobs", false);
+  const int64_t best = reader.integer("top_logprobs", 0, 0, limits.logprobs);
+  if (best > 0 && !logprobs) reader.bad("top_logprobs", "is for `logprobs` only");
+  if (logprobs) completion.logprobs = best;
+  reader.refuse_undone(kUndoneChat);
   reader.refuse_unknown();
   return out;
 }

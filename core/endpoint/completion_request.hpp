@@ -3,6 +3,7 @@
 // key without an effect here is taken only with the value that means "off".
 #pragma once
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -63,11 +64,20 @@ struct CompletionRequest {
   std::optional<int64_t> logprobs;  // the number of other tokens for each position
   std::vector<std::string> stop;
   std::vector<int64_t> stop_tokens;
+  bool chat = false;  // the answer is a message
   bool stream = false, usage = false, echo = false, ignore_eos = false, token_ids = false;
 };
 
 // BadRequest for all that is wrong with the body.
 CompletionRequest completion_request(const Json& body, const EndpointLimits& limits);
+
+// A conversation, for a template to make a prompt of.
+struct ChatRequest {
+  CompletionRequest completion;  // without a prompt
+  Json messages, tools, variables;
+  bool add_generation_prompt = true;
+};
+ChatRequest chat_request(const Json& body, const EndpointLimits& limits);
 
 struct EmbeddingRequest {
   std::vector<Prompt> inputs;

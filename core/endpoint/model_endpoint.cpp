@@ -11,10 +11,13 @@
 
 namespace fk {
 
+extern const char* const endpoint_page;  // core/endpoint/page.html
+
 namespace {
 
-const std::vector<std::string> kPosts = {"/v1/completions", "/v1/embeddings"};
-const std::vector<std::string> kGets = {"/health", "/metrics", "/v1/models"};
+const std::vector<std::string> kPosts = {"/v1/completions", "/v1/chat/completions",
+                                         "/v1/embeddings"};
+const std::vector<std::string> kGets = {"/", "/health", "/info", "/metrics", "/v1/models"};
 
 ApiAnswer wrong_method(const std::string& allowed) {
   ApiAnswer out = openai_error(405, "this path takes " + allowed);
@@ -57,6 +60,10 @@ ApiAnswer ModelEndpoint::routed(const ApiRequest& request) {
     if (!model_.state().ready) throw BadRequest("", "the model's process starts again", 503);
     return {200, "{\"status\":\"ok\"}\n"};
   }
+  if (path == "/") {  // it has no secret, and asks for a token itself
+    if (!get) return wrong_method("GET");
+    return {200, endpoint_page, "text/html; charset=utf-8"};
+  }
   if (request.client.empty()) {
     ApiAnswer out =
         openai_error(401, "the request has no token of this server: Authorization: Bearer TOKEN");
@@ -67,6 +74,7 @@ ApiAnswer ModelEndpoint::routed(const ApiRequest& request) {
     if (!get) return wrong_method("GET");
     return {200, metrics_.text(model_.state()), "text/plain; version=0.0.4; charset=utf-8"};
   }
+  if (path == "/info") return get ? info() : wrong_method("GET");
   if (path == "/v1/models" || path == "/v1/models/" + options_.limits.model)
     return get ? models() : wrong_method("GET");
   if (contains(kPosts, path))
@@ -83,6 +91,20 @@ ApiAnswer ModelEndpoint::models() const {
                       {"owned_by", "fk-host"},
                       {"max_model_len", options_.limits.context}};
   return {200, Json{{"object", "list"}, {"data", {model}}}.dump() + "\n"};
+}
+
+ApiAnswer ModelEndpoint::info() const {
+  Json out = {{"model", options_.limits.model},
+              {"device", options_.device},
+              {"context", options_.limits.context},
+              {"texts", options_.tokenizer.has_value()},
+              {"chat", options_.tokenizer && options_.chat},
+              {"candidates", options_.candidates},
+              {"ops", Json::array()}};
+  for (const OpRow& row : options_.ops)
+    out["ops"].push_back(
+        {{"phase", row.phase}, {"op", row.op}, {"provider", row.provider}, {"nodes", row.nodes}});
+  return {200, out.dump() + "\n"};
 }
 
 // BadRequest when too many answers are open.
@@ -107,25 +129,61 @@ ApiAnswer ModelEndpoint::posted(const ApiRequest& request, const std::string& pa
                      embeds ? "this model writes texts and has no embeddings; POST /v1/completions"
                             : "this model reads texts and writes none; POST /v1/embeddings",
                      404);
-  const EndpointParts parts{model_, metrics_, options_.limits, options_.eos};
+  const EndpointParts parts{model_, metrics_, options_.limits, options_.eos,
+                            options_.tokenizer ? &*options_.tokenizer : nullptr};
   const Json body = parse_body(request.body);
-  const auto need_tokens = [](const std::vector<Prompt>& prompts, const char* key) {
-    for (const Prompt& prompt : prompts)
-      if (prompt.text)
-        throw BadRequest(key, "is a text, and this model has no tokenizer; give numbers of tokens");
-  };
-  if (embeds) {
-    EmbeddingRequest wanted = embedding_request(body, options_.limits);
-    need_tokens(wanted.inputs, "input");
-    need_room(wanted.inputs.size());
-    return begin_embedding(parts, std::move(wanted));
+  if (path == "/v1/chat/completions") return chat(parts, body);
+  if (!embeds) return write(parts, completion_request(body, options_.limits), "prompt");
+  EmbeddingRequest wanted = embedding_request(body, options_.limits);
+  tokenize(wanted.inputs, "input", true);
+  need_room(wanted.inputs.size());
+  return begin_embedding(parts, std::move(wanted));
+}
+
+void ModelEndpoint::tokenize(std::vector<Prompt>& prompts, const char* key,
+                             bool add_special) const {
+  for (Prompt& prompt : prompts) {
+    if (!prompt.text) continue;
+    if (!options_.tokenizer)
+      throw BadRequest(key, "is a text, and this model has no tokenizer; give numbers of tokens");
+    for (const int32_t id : options_.tokenizer->encode(*prompt.text, add_special)) {
+      if (id >= options_.limits.vocabulary)
+        throw BadRequest(key, "has token " + std::to_string(id) +
+                                  ", outside the model's vocabulary of " +
+                                  std::to_string(options_.limits.vocabulary));
+      prompt.tokens.push_back(id);
+    }
+    if (prompt.tokens.empty()) throw BadRequest(key, "has no token");
   }
-  CompletionRequest wanted = completion_request(body, options_.limits);
-  need_tokens(wanted.prompts, "prompt");
-  if (!wanted.stop.empty())
+}
+
+ApiAnswer ModelEndpoint::write(const EndpointParts& parts, CompletionRequest wanted,
+                               const char* key) const {
+  tokenize(wanted.prompts, key, !wanted.chat);
+  if (!wanted.stop.empty() && !parts.tokenizer)
     throw BadRequest("stop", "needs a tokenizer, which this model has not; `stop_token_ids` works");
   need_room(wanted.prompts.size() * static_cast<size_t>(wanted.n));
   return begin_completion(parts, std::move(wanted));
+}
+
+ApiAnswer ModelEndpoint::chat(const EndpointParts& parts, const Json& body) const {
+  if (!options_.chat || !options_.tokenizer)
+    throw BadRequest("",
+                     std::string("this model has no ") +
+                         (options_.tokenizer ? "chat template" : "tokenizer") +
+                         "; POST /v1/completions",
+                     404);
+  ChatRequest wanted = chat_request(body, options_.limits);
+  Prompt prompt;
+  try {
+    prompt.text = options_.chat->render(wanted.messages, wanted.tools, wanted.add_generation_prompt,
+                                        wanted.variables);
+  } catch (const Error& error) {
+    throw BadRequest("messages", std::string("the template refuses them: ") + error.what());
+  }
+  if (prompt.text->empty()) throw BadRequest("messages", "the template makes no text of them");
+  wanted.completion.prompts.push_back(std::move(prompt));
+  return write(parts, std::move(wanted.completion), "messages");
 }
 
 }  // namespace fk

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTTP side of a model that takes requests: paths of the OpenAI API, /health and /metrics.
+// The HTTP side of a model that takes requests: paths of the OpenAI API, /health, /metrics, and a
+// page for people.
 #pragma once
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +11,10 @@
 #include "core/endpoint/completion_request.hpp"
 #include "core/endpoint/endpoint_metrics.hpp"
 #include "core/endpoint/live_model.hpp"
+#include "core/scenario/run_report.hpp"
 #include "core/service/http_app.hpp"
+#include "core/text/chat_template.hpp"
+#include "core/text/tokenizer.hpp"
 
 namespace fk {
 
@@ -17,7 +22,12 @@ class ModelEndpoint final : public HttpApp {
  public:
   struct Options {
     EndpointLimits limits;
-    std::vector<int64_t> eos;            // tokens that end an answer
+    std::vector<int64_t> eos;  // tokens that end an answer
+    std::optional<text::Tokenizer> tokenizer = {};
+    std::optional<text::ChatTemplate> chat = {};
+    std::string device;                   // for the page
+    std::vector<std::string> candidates;  // in the model
+    std::vector<OpRow> ops;
     int64_t open_most = 1024;            // answers that clients wait for
     size_t body_most = size_t{8} << 20;  // bytes
     double drain_s = 30;
@@ -38,7 +48,12 @@ class ModelEndpoint final : public HttpApp {
   ApiAnswer routed(const ApiRequest& request);
   ApiAnswer posted(const ApiRequest& request, const std::string& path);
   ApiAnswer models() const;
+  ApiAnswer info() const;
   void need_room(size_t more) const;
+  // Gives texts their tokens. BadRequest when there is no tokenizer.
+  void tokenize(std::vector<Prompt>& prompts, const char* key, bool add_special) const;
+  ApiAnswer write(const EndpointParts& parts, CompletionRequest wanted, const char* key) const;
+  ApiAnswer chat(const EndpointParts& parts, const Json& body) const;
 
   const Options options_;
   LiveModel& model_;

@@ -24,7 +24,7 @@ class Server:
         return answer.status, said if text else json.loads(said)
 
     def complete(self, prompt, status=200, **more):
-        got, said = self.ask("/v1/completions", {"prompt": prompt, "temperature": 0, "max_tokens": 8, **more})
+        got, said = self.ask("/v1/completions", {"prompt": prompt, "temperature": 0, "max_tokens": 8, "ignore_eos": True, **more})
         assert got == status, (got, said)
         return said
 
@@ -33,7 +33,7 @@ class Server:
 
     def stream(self, prompt, **more):
         """The events of a stream, and whether it ended with [DONE]."""
-        status, said = self.ask("/v1/completions", {"prompt": prompt, "temperature": 0, "max_tokens": 8, "stream": True, **more}, text=True)
+        status, said = self.ask("/v1/completions", {"prompt": prompt, "temperature": 0, "max_tokens": 8, "ignore_eos": True, "stream": True, **more}, text=True)
         assert status == 200, said
         lines = [line[6:] for line in said.split("\n") if line.startswith("data: ")]
         return [json.loads(line) for line in lines if line != "[DONE]"], lines[-1] == "[DONE]"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """serve_model.py FK_HOST SOURCE_DIR: `fk-host serve-model` answers clients of the OpenAI API. Fails when an answer depends on other
 requests, when a bad key passes, when a request of a client which has gone goes on, or when a dead worker loses a request without a word."""
-import atexit, concurrent.futures, http.client, json, os, pathlib, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import atexit, concurrent.futures, http.client, json, os, pathlib, random, resource, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 from model_server import Server, wait
 
@@ -20,6 +20,7 @@ def refused(words, part):
 
 refused(["mixtrl"], "mixtral")
 refused(["whisper"], "cannot be served")
+refused(["llama3.1", "--profile", "tiny", "--max-context", 8192], "512 positions")
 refused(["llama3.1", "--candidate", "nonsense"], "nonsense")
 
 # A folder with a configuration, whose context is long enough for answers of seconds.
@@ -70,6 +71,12 @@ said = server.complete(prompts[1], logprobs=3)["choices"][0]
 assert said["token_ids"] == alone[1]
 for name, own, best in zip(said["logprobs"]["tokens"], said["logprobs"]["token_logprobs"], said["logprobs"]["top_logprobs"]):
     assert own < 0 and len(best) == 3 and max(best.values()) == own and max(best, key=best.get) == name, said["logprobs"]
+
+# The model's end token, which is 2 by default, ends an answer; its reason is "stop" even at the last place.
+end = server.complete(prompts[0], max_tokens=4000, temperature=1, seed=1, ignore_eos=False)["choices"][0]
+assert end["finish_reason"] == "stop" and end["token_ids"].index(2) == len(end["token_ids"]) - 1, end
+end = server.complete(prompts[0], max_tokens=len(end["token_ids"]), temperature=1, seed=1, ignore_eos=False)["choices"][0]
+assert end["finish_reason"] == "stop"
 
 # Ends: a stop token ends the answer there.
 stop = alone[2][3]
@@ -130,6 +137,28 @@ assert server.complete([[1]] * 16, n=1, status=429)["error"]["type"] == "rate_li
 for peer in peers:
     peer.close()
 wait(lambda: server.metric("vllm:num_requests_running") == 0, "the streams go on")
+
+# 1000 clients that are slow with their requests hold nobody up, and none is turned away.
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+body = json.dumps({"prompt": prompts[8], "max_tokens": 8, "temperature": 0, "ignore_eos": True}).encode()
+head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+slow = []
+for _ in range(1000):
+    slow.append(socket.create_connection(("127.0.0.1", server.port)))
+    slow[-1].sendall(head[:40])
+assert server.ids(prompts[8]) == alone[8]
+for peer in slow:
+    peer.setblocking(False)
+    try:
+        assert peer.recv(1), "a slow client was turned away"
+    except BlockingIOError:
+        pass
+slow[-1].settimeout(60)
+slow[-1].sendall(head[40:] + body)
+said = slow[-1].recv(1 << 16)
+assert b" 200 " in said and json.dumps(alone[8]).replace(" ", "").encode() in said, said
+for peer in slow:
+    peer.close()
 
 # A killed worker: its request ends with an error, the next one gets the same answer as before.
 peer = open_stream(server)

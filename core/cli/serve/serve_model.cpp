@@ -25,6 +25,8 @@
 #include "core/scenario/run.hpp"
 #include "core/scenario/run_memory_budget.hpp"
 #include "core/service/http.hpp"
+#include "core/text/chat_template.hpp"
+#include "core/text/tokenizer.hpp"
 #include "core/worker/weight_block.hpp"
 
 namespace fk {
@@ -33,7 +35,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ServeModelArguments {
-  std::string scenario, profile, weights, device, address = "127.0.0.1:8000", name, pooling;
+  std::string scenario, profile, weights, device, address = "127.0.0.1:8000", name, pooling,
+                                                  tokenizer;
   std::string tokens, certificate, key;
   std::vector<std::string> candidates, pins;
   Parallel parallel;
@@ -86,6 +89,8 @@ Scenario load(const ServeModelArguments& a, const Catalog& catalog, const Plugin
   set_parallel(s.limits, a.parallel);
   if (a.max_batch > 0) s.limits.max_batch = a.max_batch;
   if (a.max_context > 0) s.limits.max_context = a.max_context;
+  if (const int64_t most = s.engine->form().positions; most > 0 && a.max_context > most)
+    fail("--max-context", "the model has " + std::to_string(most) + " positions");
   if (a.pages >= 0) s.limits.pages = a.pages;
   for (const auto& text : a.pins) pin(s, text, catalog, plugin_set);
   const std::string engine = s.engine->name();
@@ -150,6 +155,22 @@ LiveModel::Setup live_setup(const Scenario& s, const ServeModelArguments& a,
   return setup;
 }
 
+// The tokenizer and the chat template: of the given folder, else of the checkpoint's.
+void add_text(ModelEndpoint::Options& out, const Scenario& s, const ServeModelArguments& a) {
+  fs::path folder = a.tokenizer;
+  if (folder.empty() && fs::is_directory(a.scenario)) folder = a.scenario;
+  if (folder.empty()) folder = fs::is_directory(s.weights) ? s.weights : s.weights.parent_path();
+  if (folder.empty()) return;
+  const fs::path file = fs::is_directory(folder) ? folder / "tokenizer.json" : folder;
+  if (!fs::exists(file)) {
+    if (!a.tokenizer.empty()) fail("--tokenizer", "there is no `" + file.string() + "`");
+    log_warn("there is no " + file.string() + ": requests have tokens in place of texts");
+    return;
+  }
+  out.tokenizer = text::Tokenizer::load(file);
+  out.chat = text::ChatTemplate::load(file.parent_path());
+}
+
 ModelEndpoint::Options endpoint_options(const Scenario& s, const ServeModelArguments& a) {
   ModelEndpoint::Options out;
   out.limits.model = a.name.empty() ? s.name : a.name;
@@ -163,13 +184,16 @@ ModelEndpoint::Options endpoint_options(const Scenario& s, const ServeModelArgum
   else if (!a.pooling.empty() && a.pooling != "mean")
     fail("--pooling", "there is no `" + excerpt(a.pooling) + "`",
          did_you_mean(a.pooling, {"mean", "cls", "last"}));
+  add_text(out, s, a);
   out.open_most = a.open_most;
   out.body_most = static_cast<size_t>(a.body_mib) << 20;
+  out.device = a.device;
   out.drain_s = static_cast<double>(a.drain_s);
-  if (s.config.is_list("eos_token_id"))
-    out.eos = s.config.integers("eos_token_id");
-  else if (s.config.has("eos_token_id"))
-    out.eos = {s.config.integer("eos_token_id")};
+  const Config config = with_defaults(s.arch, s.config);
+  if (config.is_list("eos_token_id"))
+    out.eos = config.integers("eos_token_id");
+  else if (config.has("eos_token_id"))
+    out.eos = {config.integer("eos_token_id")};
   return out;
 }
 
@@ -211,7 +235,7 @@ int serve_model(ServeModelArguments& a) {
   const PluginSet plugin_set = PluginSet::find(catalog);
   Scenario scenario = load(a, catalog, plugin_set);
   for (const auto& note : scenario.weights_notes) log_info(note);
-  const ModelEndpoint::Options options = endpoint_options(scenario, a);
+  ModelEndpoint::Options options = endpoint_options(scenario, a);
   RunOptions lock;
   lock.device = a.device;
   const DeviceLock turn = devices_of_run(scenario, lock);
@@ -237,6 +261,8 @@ int serve_model(ServeModelArguments& a) {
   }
   if (const std::string wrong = model.side().wrong_in_check(); !wrong.empty())
     log_warn("the candidate is wrong in the check of its ops: " + wrong);
+  options.candidates = spec.policy.candidates;
+  options.ops = model.side().ops();
   ModelEndpoint endpoint(options, model);
   HttpServer server(http, endpoint);
   print_ops(model.side(), spec);
@@ -273,6 +299,9 @@ std::function<int()> add_serve_model(const Options& app) {
                "run candidates without a sandbox, with all rights of this user");
   app.add_option("--http", a->address, "ADDRESS:PORT; default: 127.0.0.1:8000; port 0: a free one");
   app.add_option("--name", a->name, "of the model for clients; default: the scenario's");
+  app.add_option("--tokenizer", a->tokenizer,
+                 "a tokenizer.json, or the folder with it and the chat template; default: the "
+                 "checkpoint's");
   app.add_option("--tokens", a->tokens, "a file of lines NAME TOKEN, one for each client");
   app.add_option("--certificate", a->certificate, "the chain of certificates for TLS, PEM");
   app.add_option("--key", a->key, "the certificate's private key, PEM");
