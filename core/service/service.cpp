@@ -81,7 +81,26 @@ std::string label(const std::string& text) {
   return out;
 }
 
+// The states of a job until it ends.
+class JobEvents final : public LaterBody {
+ public:
+  JobEvents(Service& service, std::string id, std::string client)
+      : service_(service), id_(std::move(id)), client_(std::move(client)) {}
+  Part take() override {
+    Service::Event event = service_.event(id_, client_, last_);
+    return {std::move(event.text), event.over};
+  }
+
+ private:
+  Service& service_;
+  std::string id_, client_, last_;
+};
+
 }  // namespace
+
+ApiAnswer HttpApp::fault(unsigned status, const std::string& what, const std::string& hint) const {
+  return api_error(status, "request", what, hint);
+}
 
 ApiAnswer api_error(unsigned status, const std::string& where, const std::string& what,
                     const std::string& hint) {
@@ -334,7 +353,12 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
     return {200, running.empty() ? queue_.log(id) : log_text(running, kLogMost),
             "text/plain; charset=utf-8"};
   }
-  if (part == "events") return {200, "", "text/event-stream", {}, id};
+  if (part == "events") {
+    ApiAnswer out{200, "", "text/event-stream"};
+    out.later = std::make_shared<JobEvents>(*this, id, request.client);
+    out.streams = true;
+    return out;
+  }
   return api_error(404, "request", "a job has no part `" + excerpt(part) + "`",
                    did_you_mean(part, {"result", "log", "events"}));
 }
