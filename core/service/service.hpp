@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/eval/job.hpp"
 #include "core/service/http_app.hpp"
 #include "core/service/job_queue.hpp"
@@ -56,15 +57,20 @@ class Service final : public HttpApp {
   ApiAnswer of_job(const ApiRequest& request, const std::string& id, const std::string& part);
   ApiAnswer list(const ApiRequest& request, const std::string& query);
   std::string metrics();
+  Json state();
   struct Lane {
     std::string device, folder;  // folder: its name
     bool checks = true, times = true;
     int checks_in_row = 0;
+    // The job that runs; under mutex_. No client: none runs.
+    std::string client = {};
+    JobStage stage = JobStage::check;
+    double since_s = 0;
   };
   void work(Lane& lane);
   // The next job of a lane, with its stage.
   std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
-  void run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane);
+  void run(const JobQueue::Taken& taken, JobStage stage, Lane& lane);
   // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
   std::filesystem::path right(const std::string& id) const {
     return options_.folder / "right" / id;
@@ -75,6 +81,7 @@ class Service final : public HttpApp {
 
   Options options_;
   JobQueue queue_;
+  const double began_s_ = now_seconds();
   std::mutex mutex_;  // of all below
   std::condition_variable wake_;
   bool closing_ = false;

@@ -345,6 +345,8 @@ std::function<int()> add_serve(const Options& app) {
   app.add_option("--certificate", a->http.certificate, "the chain of certificates for TLS, PEM");
   app.add_option("--key", a->http.key, "the certificate's private key, PEM");
   app.add_option("--queue", a->http.queue, "the folder of jobs, beside the store if not given");
+  app.add_flag("--log-json", a->http.log_json,
+               "with --http, standard error has a JSON object for each event, by FK_LOG's level");
   app.add_option("--client-jobs", a->http.client_jobs, "jobs of one client that may wait")
       .range(1, kJobsMost);
   app.add_option("--body-mib", a->http.body_mib, "MiB that one request may have")
