@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <ctime>
 #include <minja.hpp>
 #include <nlohmann/json.hpp>
@@ -17,29 +18,90 @@
 namespace fk::text {
 namespace {
 
-// Templates of known models have at most 30 kB and 20 levels. The parser and the interpreter call
-// themselves for each level.
+// Limits of a template. The parser and the interpreter call themselves for each level, and the
+// parser's expressions for each character of a run. Known templates stay far below: they have at
+// most 30 kB, 10 blocks and 3 brackets inside each other, and 27 operators in a tag.
 constexpr std::size_t kTemplateMax = 256 * 1024;
-constexpr int kLevelsMax = 150;
+constexpr std::size_t kCommentMax = 4096, kRunMax = 1024;
+constexpr int kBlocksMax = 50, kBracketsMax = 40, kOperatorsMax = 500;
 
-// An upper bound for the depth of expressions and blocks, by counting.
-void check_levels(std::string_view jinja, const std::string& name) {
-  int brackets = 0, blocks = 0, deepest = 0, unary = 0;
-  for (std::size_t at = 0; at < jinja.size(); ++at) {
-    const char c = jinja[at];
-    const std::string_view rest = jinja.substr(at);
-    if (c == '(' || c == '[' || c == '{') ++brackets;
-    if (c == ')' || c == ']' || c == '}') brackets = std::max(0, brackets - 1);
-    if (c == '\n' || rest.starts_with("{{") || rest.starts_with("{%")) brackets = unary = 0;
-    const std::string_view word = trim(rest.substr(std::min<std::size_t>(rest.size(), 2)));
-    if (rest.starts_with("{%")) blocks += starts_with(word, "end") ? -1 : 1;
-    unary += c == '-' || c == '+' || rest.starts_with("not ") || rest.starts_with("else ") ||
-             c == '*' || c == '|' || c == '.';
-    deepest = std::max({deepest, brackets, unary / 4});
-    static_cast<void>(blocks);
+class Limits {
+ public:
+  Limits(std::string_view jinja, const std::string& name) : jinja_(jinja), name_(name) {}
+
+  void check() {
+    need(jinja_.size(), kTemplateMax, "bytes");
+    std::size_t spaces = 0, letters = 0;
+    for (const char c : jinja_) {
+      const bool space = c == ' ' || (c >= 9 && c <= 13);
+      spaces = space ? spaces + 1 : 0;
+      letters = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ? letters + 1 : 0;
+      need(spaces, kRunMax, "spaces in a row");
+      need(letters, kRunMax, "letters in a word");
+    }
+    while (at_ < jinja_.size()) {
+      if (begins("{#")) {
+        const std::size_t end = std::min(jinja_.find("#}", at_), jinja_.size());
+        need(end - at_, kCommentMax, "bytes in a comment");
+        at_ = end;
+      } else if (begins("{%") || begins("{{")) {
+        tag();
+      } else {
+        ++at_;
+      }
+    }
   }
-  if (deepest > kLevelsMax) fail(name, fmt::format("nested deeper than {} levels", kLevelsMax));
-}
+
+ private:
+  bool begins(std::string_view text) const { return jinja_.substr(at_).starts_with(text); }
+
+  template <class Count>
+  void need(Count count, Count most, const char* what) const {
+    if (count > most) fail(name_, fmt::format("the template has more than {} {}", most, what));
+  }
+
+  void tag() {
+    const std::string_view close = begins("{%") ? "%}" : "}}";
+    std::string_view words = jinja_.substr(at_ + 2);
+    while (!words.empty() && (words[0] == '-' || words[0] == '~' || words[0] == ' ')) {
+      words.remove_prefix(1);
+    }
+    if (close == "%}") blocks_ += words.starts_with("end") ? -1 : opens_block(words);
+    need(blocks_, kBlocksMax, "blocks inside each other");
+    int brackets = 0, operators = 0;
+    for (at_ += 2; at_ < jinja_.size() && !(brackets == 0 && begins(close)); ++at_) {
+      const char c = jinja_[at_];
+      if (c == '"' || c == '\'') {
+        skip_quoted(c);
+      } else if (c == '(' || c == '[' || c == '{') {
+        need(++brackets, kBracketsMax, "brackets inside each other");
+      } else if (c == ')' || c == ']' || c == '}') {
+        brackets = std::max(0, brackets - 1);
+      }
+      const bool word = begins("not") || begins("and") || begins("or") || begins("if");
+      operators += word || std::string_view("-+*/~|.%=<>,:([{").find(c) != std::string::npos;
+      need(operators, kOperatorsMax, "operators in a tag");
+    }
+  }
+
+  static int opens_block(std::string_view words) {
+    for (const char* word : {"if", "for", "macro", "call", "filter", "generation", "block"}) {
+      if (words.starts_with(word)) return 1;
+    }
+    // `set` with a value is no block.
+    const std::string_view head = words.substr(0, words.find("%}"));
+    return words.starts_with("set") && head.find('=') == std::string_view::npos ? 1 : 0;
+  }
+
+  void skip_quoted(char quote) {
+    for (++at_; at_ < jinja_.size() && jinja_[at_] != quote; ++at_) at_ += jinja_[at_] == '\\';
+  }
+
+  std::string_view jinja_;
+  const std::string& name_;
+  std::size_t at_ = 0;
+  int blocks_ = 0;
+};
 
 using Arguments = minja::ArgumentsValue;
 using ContextPointer = std::shared_ptr<minja::Context>;
@@ -129,10 +191,7 @@ struct ChatTemplate::Parsed {
 
 ChatTemplate ChatTemplate::read(std::string_view jinja, const std::string& name,
                                 const Json& variables) {
-  if (jinja.size() > kTemplateMax) {
-    fail(name, fmt::format("the template has {} bytes, at most {}", jinja.size(), kTemplateMax));
-  }
-  check_levels(jinja, name);
+  Limits(jinja, name).check();
   auto parsed = std::make_shared<Parsed>();
   parsed->name = name;
   parsed->variables = variables;

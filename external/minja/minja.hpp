@@ -267,6 +267,9 @@ public:
   }
   Value call(const std::shared_ptr<Context> & context, ArgumentsValue & args) const {
     if (!callable_) throw std::runtime_error("Value is not callable: " + dump());
+    static thread_local int depth = 0;  // changed: see README.md
+    struct Call { Call() { ++depth; } ~Call() { --depth; } } call;
+    if (depth > 100) throw std::runtime_error("more than 100 calls inside each other");
     return (*callable_)(context, args);
   }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutated and random bytes through the readers of YAML, JSON, safetensors, tokenizers and chat
-// templates: each call returns or
-// throws Error; anything else is a hole that a downloaded checkpoint could use. FK_FUZZ_SEED and
-// FK_FUZZ_SECONDS (for each reader, default 1) repeat or extend a run.
+// Mutated and random bytes go through the readers of YAML, JSON, safetensors, tokenizers and chat
+// templates. Each call returns or throws Error. Anything else is a hole that a downloaded checkpoint
+// could use. FK_FUZZ_SEED and FK_FUZZ_SECONDS (for each reader, default 1) repeat or extend a run.
 
 #include <chrono>
 #include <cstdlib>
@@ -274,4 +273,23 @@ TEST_CASE("chat_template_mutated_never_crashes", "[fuzz]") {
         text::ChatTemplate::read(jinja, "fuzz.jinja", Json::object())
             .render(messages, nullptr, true, nullptr);
       });
+}
+
+TEST_CASE("deep_and_long_templates_are_refused", "[fuzz]") {
+  const auto many = [](const std::string& part, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += part;
+    return text;
+  };
+  // Each of these overflows the stack of a reader without limits.
+  for (const std::string& jinja :
+       {"{{ " + many("(", 20000), "{{ " + many("[\n", 20000), "{{ " + many("not ", 20000) + "a }}",
+        "{{ 1" + many("\n+1", 20000) + " }}", "{{ a" + many(".b", 20000) + " }}",
+        many("{% if a %}", 20000), "{# " + many("x ", 100000) + "#}",
+        many(" ", 100000) + "{%- if a %}", "{{ " + many("a", 100000) + " }}",
+        "{{ a" + many("|trim", 20000) + " }}",
+        std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}")}) {
+    INFO(jinja.substr(0, 40));
+    CHECK_THROWS_AS(text::render(jinja, Json::array(), nullptr, true, nullptr), Error);
+  }
 }
