@@ -83,25 +83,6 @@ JobState state_of(const std::string& name) {
   return JobState::failed;
 }
 
-class Transaction {
- public:
-  explicit Transaction(Database& database) : database_(database) {
-    database_.run("BEGIN IMMEDIATE");
-  }
-  ~Transaction() {
-    if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-  }
-  Transaction(const Transaction&) = delete;
-  void commit() {
-    database_.run("COMMIT");
-    open_ = false;
-  }
-
- private:
-  Database& database_;
-  bool open_ = true;
-};
-
 }  // namespace
 
 struct JobQueue::State {
