@@ -33,6 +33,15 @@ fk_need("TARGET;nlohmann_json::nlohmann_json" nlohmann-json3-dev)
 find_package(CLI11 QUIET)
 fk_need("TARGET;CLI11::CLI11" libcli11-dev)
 
+# Regular expressions and Unicode for tokenizers. Neither package has files for CMake.
+foreach(fk_library PCRE2:pcre2.h:pcre2-8:libpcre2-dev UTF8PROC:utf8proc.h:utf8proc:libutf8proc-dev)
+  string(REPLACE ":" ";" fk_library ${fk_library})
+  list(POP_FRONT fk_library fk_name fk_header fk_file fk_package)
+  find_path(FK_${fk_name}_INCLUDE ${fk_header})
+  find_library(FK_${fk_name}_LIBRARY ${fk_file})
+  fk_need("FK_${fk_name}_INCLUDE;AND;FK_${fk_name}_LIBRARY" ${fk_package})
+endforeach()
+
 # Boost.DLL is headers; with the standard's file system nothing is linked.
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 OLD)

@@ -8,7 +8,7 @@ fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 # What the host, the CPU providers and the tests are built from. oneDNN is in Debian and not in Ubuntu 24.04,
 # where OpenBLAS takes its place; either is enough.
-fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev"
+fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev"
 fk_test_packages="catch2 python3"
 # The host is built without them too: verdicts are then not stored, receipts not signed.
 fk_optional_packages="libsqlite3-dev libssl-dev"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs for clients of the network, without the network: requests become answers. A thread for each
-// device runs one job after another. Each job is a process of its own (core/eval/job.hpp).
+// Jobs for clients of the network, without the network: requests become answers. Threads, the
+// lanes, run one job after another. Each job is a process of its own (core/eval/job.hpp). The CPU
+// has a lane for checks and a lane for timings. Another device has one lane, in which checks come
+// first.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -15,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/eval/job.hpp"
 #include "core/service/job_queue.hpp"
 #include "core/service/request.hpp"
 
@@ -68,8 +71,21 @@ class Service {
   ApiAnswer of_job(const ApiRequest& request, const std::string& id, const std::string& part);
   ApiAnswer list(const ApiRequest& request, const std::string& query);
   std::string metrics();
-  void work(const std::string& device, size_t number);
-  void run(const JobQueue::Taken& taken, const std::string& device, size_t number);
+  struct Lane {
+    std::string device, folder;  // folder: its name
+    bool checks = true, times = true;
+    int checks_in_row = 0;
+  };
+  void work(Lane& lane);
+  // The next job of a lane, with its stage.
+  std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
+  void run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane);
+  // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
+  std::filesystem::path right(const std::string& id) const {
+    return options_.folder / "right" / id;
+  }
+  void prepare(const JobRequest& request, const std::string& id, EvalJob& job) const;
+  void arrived();
   std::shared_ptr<std::atomic<bool>> begin(const std::string& id);
 
   Options options_;
@@ -81,8 +97,13 @@ class Service {
   std::map<std::string, std::shared_ptr<std::atomic<bool>>> running_;  // true: stop
   std::map<std::string, std::filesystem::path> logs_;                  // of running jobs
   std::map<unsigned, uint64_t> answered_;
+  std::vector<Lane> lanes_;
   std::vector<std::thread> threads_;
 };
+
+// The device whose checks do not wait for timings: it has no memory or clock of its own to lose.
+// On another device one process after the other measures (core/judge/device_lock.hpp).
+constexpr const char* kCheckedApart = "cpu";
 
 // Limits of a list of jobs: so many if no number is given, at most, and left out.
 constexpr int64_t kListed = 100, kListedMost = 1000, kSkippedMost = JobQueue::kEndedMost * 100;

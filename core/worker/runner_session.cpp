@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests about a worker's session, or about the weights that it keeps for others (runner.hpp).
+// Requests about a worker's session, or about the weights that it keeps for others (`runner.hpp`).
 #include <unistd.h>
 
 #include <cstring>

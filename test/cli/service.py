@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """service.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: `fk-host serve --http` answers clients on loopback, whatever they
 send, and whatever becomes of the server. Fails when a job is lost or answered wrongly, or when a process or file stays."""
-import atexit, http.client, json, os, pathlib, shutil, signal, socket, ssl, subprocess, sys, tempfile, threading, time
+import atexit, contextlib, http.client, json, os, pathlib, shutil, signal, socket, sqlite3, ssl, subprocess, sys, tempfile, threading, time
 
 host, source, good, bad = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
 sys.path.insert(0, str(source / "scripts"))
@@ -184,6 +184,29 @@ for one in many:
     assert ann.wait(one["id"])["status"] == "correct"
 assert ann.job(held["id"])["state"] == "cancelled"
 
+# A wrong answer does not wait behind a timing: a right candidate waits to be timed in a queue of its own.
+started = time.monotonic()
+long = ann.submit(good, name="long", size="smoke", seconds=30)
+wait(lambda: (lambda now: (now["stage"], now["state"]) == ("time", "running"))(ann.job(long["id"])), lambda: ann.job(long["id"]))
+behind = ann.submit(norm, name="example_rms_norm", size="smoke", seconds=0.01)
+wrong = ann.wait(ann.submit(plugin("value"), name="early", size="smoke", seconds=30, budget_s=500)["id"])  # no stored verdict
+assert (wrong["status"], wrong["stage"]) == ("wrong", "check"), wrong
+wait(lambda: ann.job(behind["id"])["stage"] == "time", lambda: ann.job(behind["id"]))
+now = [ann.job(one["id"]) for one in (long, behind)]
+assert [(one["state"], one["place"]) for one in now] == [("running", 0), ("queued", 1)], now
+assert 'fk_jobs_waiting{stage="time"} 1' in ann.text("/metrics")
+right = work / "data/service/right" / behind["id"]
+built = right / "example_rms_norm/example_rms_norm.so"
+assert built.exists() and list(right.parent.iterdir()) == [right]
+assert ann.cancel(long["id"])["state"] == "cancelled"
+timed = ann.wait(behind["id"])
+verdict_of_time = ann.result(behind["id"])
+assert timed["status"] in ("faster", "same", "slower", "cannot_tell") and timed["starts"] == 1, timed
+assert verdict_of_time["candidate"]["path"].endswith("example_rms_norm.so") and not right.exists(), verdict_of_time["candidate"]
+behind = ann.submit(good, name="again", size="smoke", seconds=30)  # a cancelled timing leaves nothing
+wait(lambda: ann.job(behind["id"])["state"] == "running" and ann.job(behind["id"])["stage"] == "time")
+ann.cancel(behind["id"])
+
 # Killed while one runs and others wait, twice; then nothing is lost.
 held = ann.submit(plugin("hang"), name="held", patience_s=200, size="smoke", seconds=0)
 rest = [ann.submit(good, name="r1", **quick)["id"], ann.submit(plugin("value"), name="r2", **quick)["id"]]
@@ -221,6 +244,19 @@ port = int(server.url.rsplit(":", 1)[1])
 assert " 200 " in raw(port, b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
 assert " 401 " in raw(port, b"GET /v1/jobs HTTP/1.1\r\nHost: evil.example\r\n\r\n")
 assert server.end(signal.SIGINT) == 0
+
+# A queue of the first version, whose jobs have no stage: its job is judged.
+with contextlib.closing(sqlite3.connect(work / "own/queue.sqlite")) as old:
+    old.executescript("""DROP INDEX jobs_by_stage; ALTER TABLE jobs DROP COLUMN stage; ALTER TABLE clients DROP COLUMN time_turn;
+        CREATE INDEX jobs_by_state ON jobs(state, client, number); PRAGMA user_version=1;
+        INSERT INTO clients(client) VALUES('127.0.0.1')""")
+    request = json.dumps({"name": "old", "source": "int x = ;", "language": "cpp"})
+    old.execute("INSERT INTO jobs(id, client, name, state, request, bytes, submitted) VALUES('1', '127.0.0.1', 'old', 'running', ?, 9, '')",
+                [request])
+    old.commit()
+server = Server("--queue", work / "own")
+assert Client(server.url).wait("1")["status"] == "compile_error"
+assert server.end() == 0
 
 # Nothing stays but the queue and headers.
 wait(lambda: not processes(), processes)
