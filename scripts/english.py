@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""english.py [--lower] [PATH...]: sentences which are hard to read, in documents and in comments of the host and baselines.
+"""english.py [--lower] [PATH...]: sentences which are hard to read, in documents and in comments of the host, baselines and tests.
 
 It finds sentences which begin with Of, Who, What or Whether, sentences above 25 words, and words of the older vocabulary.
 english_ceilings.json has the number of findings which each folder may have, and scripts/tidy.py compares with it. A number
@@ -43,14 +43,15 @@ def markdown(text):
 
 
 def comments(text):
-    """Blocks of // comments as (line, text). A comment behind code is a block of its own."""
+    """Blocks of // comments as (line, text). A comment behind code is a block of its own, and so is a line `key: words`
+    at the head of a wrong plugin (test/hints)."""
     parts, joined = [], False
     for number, line in enumerate(text.split("\n"), 1):
         found = re.match(r'((?:[^"/]|"(?:\\.|[^"\\])*"|/(?!/))*)//+ ?(.*)', line)
         alone = found and not found[1].strip()
         if not found or not found[2].strip() or "SPDX-License" in line or "   " in found[2].strip() or found[2].startswith("  "):
             joined = False
-        elif alone and joined:
+        elif alone and joined and not re.match(r"(wrong|hint|says|bench|next): ", found[2]):
             parts[-1][1].append(found[2])
         else:
             parts.append((number, [found[2]]))
@@ -76,16 +77,17 @@ def findings(path):
 
 
 def folder_of(path):
-    """The folder which a file counts for: documents together, host and baselines by room."""
+    """The folder which a file counts for: documents together, host, baselines and tests by room."""
     parts = path.relative_to(root).parts
-    return "/".join(parts[:2]) if parts[0] in ("core", "baselines") and len(parts) > 2 else "documents" if path.suffix == ".md" else parts[0]
+    return "/".join(parts[:2]) if parts[0] in ("core", "baselines", "test") and len(parts) > 2 else "documents" if path.suffix == ".md" else parts[0]
 
 
 def files():
     for pattern in ("*.md", "docs/*.md", "registry/*.md", "scenarios/*.md", "scripts/*.md", "plugin_api/**/*.md", "candidates/*.md"):
         yield from root.glob(pattern)
-    for pattern in ("core/**/*", "plugin_api/fk/**/*", "baselines/**/*"):
-        yield from (p for p in root.glob(pattern) if p.suffix in (".h", ".hpp", ".cpp", ".cu", ".cuh"))
+    for pattern in ("core/**/*", "plugin_api/fk/**/*", "baselines/**/*", "test/**/*"):
+        # Frozen headers stay as they were published.
+        yield from (p for p in root.glob(pattern) if p.suffix in (".h", ".hpp", ".cpp", ".cu", ".cuh") and "frozen" not in p.parts)
 
 
 def counted():

@@ -13,8 +13,8 @@ using Catch::Matchers::ContainsSubstring;
 inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers::Contains(text); }
 #endif
 
-/// Compiled for AddressSanitizer and without optimisation. What is there thirty times as slow, and
-/// says no more of memory the tenth time than the first, is asked a few times there.
+/// Compiled for AddressSanitizer and without optimisation. A check that is thirty times as slow
+/// there has fewer repetitions, if they would say no more about memory.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr bool kSanitized = true;
 #else

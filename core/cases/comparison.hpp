@@ -13,6 +13,7 @@
 // are moved.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,6 @@ struct Comparison {
 // Limits of compared elements: in a quick comparison, and in any. Larger outputs are sampled: one
 // row of each group of equal size, at random, so that a candidate cannot know which.
 constexpr int64_t kQuickElements = int64_t{1} << 22, kMostElements = int64_t{1} << 26;
-
-// Moves the inputs of all ranks but resolved.rank by rounding, for AskReference::Moved. Each rank
-// has its own moves; shared contents move alike.
-void move_others(const ResolvedCase& resolved, uint64_t seed, std::vector<CaseValues>& ranks);
 
 class Comparer {
  public:
@@ -77,6 +74,7 @@ class Comparer {
   void explain_wrong(const CaseField& field, int64_t entry, const Pair& pair, Judgement& j) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Chosen& chosen, bool words, std::string& undecided) const;
+  Judgement judge_rounded(const CaseField& field, int64_t entry, const Pair& pair) const;
   bool probe(size_t most) const;  // adds one; false when all are used
 
   const ResolvedCase& resolved_;
@@ -86,6 +84,7 @@ class Comparer {
   int64_t elements_max_;
   const uint64_t rows_;  // seed of the compared rows
   mutable std::vector<CaseValues> probes_;
+  mutable std::optional<CaseValues> with_rounded_;  // the answer with `tolerance.rounded` rounded
   mutable bool exhausted_ = false;
   mutable double ask_s_ = 0;  // of the last question to the reference
 };

@@ -57,7 +57,7 @@ void fields(Visitor& v, UnusablePlugin& p) {
 using Unusable = std::vector<UnusablePlugin>;
 
 // The files that did not load, with the reason; a library that they need may be missing. `errors`
-// are those of Runner::load. Error with the first reason when a candidate is among them, or when no
+// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when no
 // usable baseline is left.
 Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors);
 

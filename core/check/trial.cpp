@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case and variant of one provider. Tests the rules in order, until the first broken one.
+// One case and variant of a provider: the rules in order, until the first broken one.
 #include <algorithm>
 #include <cstring>
 
@@ -9,6 +9,7 @@
 #include "core/cases/counted.hpp"
 #include "core/cases/execute.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/numerics/moved_inputs.hpp"
 #include "core/cases/numerics/mutants.hpp"
 #include "core/cases/slice.hpp"
 #include "core/check/check.hpp"
@@ -19,7 +20,6 @@
 #include "core/worker/process_state.hpp"
 
 namespace fk {
-
 namespace {
 struct Broken {
   std::string rule, text;

@@ -80,7 +80,8 @@ std::string mistyped_option(const CLI::App& app, const std::vector<const char*>&
   apps.push_back(&app);
   for (const CLI::App* one : apps)
     for (const CLI::Option* option : one->get_options())
-      for (const auto& name : option->get_lnames()) options.push_back("--" + name);
+      for (const auto& name : option->get_lnames())
+        if (const std::string word = "--" + name; !contains(options, word)) options.push_back(word);
   for (const std::string_view word : words) {
     if (word == "--") break;
     const std::string name(word.substr(0, word.find('=')));

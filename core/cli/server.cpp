@@ -64,11 +64,12 @@ bool tell(const Json& message, const JudgeProgress& progress) {
 
 }  // namespace
 
-fs::path socket_path(const std::string& device) {
+fs::path socket_path(const std::string& device, bool checks) {
   std::string name = device;
   for (char& c : name)
     if (c == ':' || c == '/') c = '-';
-  const fs::path path = fs::absolute(paths::data_dir()) / ("serve-" + name + ".socket");
+  const fs::path path =
+      fs::absolute(paths::data_dir()) / ("serve-" + name + (checks ? "-checks" : "") + ".socket");
   if (path.string().size() >= sizeof sockaddr_un{}.sun_path)
     fail(path.string(), "the path is too long for a socket", "set FK_DATA to a shorter one");
   return path;
@@ -109,7 +110,8 @@ std::optional<Verdict> ask_server(const Question& question, const Secret* secret
   if (!question.policy.sandbox || !question.also.empty()) return std::nullopt;
   int fd = -1;
   try {
-    fd = connect_to(socket_path(question.device));
+    if (question.policy.seconds == 0) fd = connect_to(socket_path(question.device, true));
+    if (fd < 0) fd = connect_to(socket_path(question.device, false));
   } catch (const Error&) {  // no server has such a path
   }
   if (fd < 0) return std::nullopt;

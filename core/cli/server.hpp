@@ -12,10 +12,10 @@
 
 namespace fk {
 
-// Asks this device's server. It uses its own secret, unless `secret` has one. Nothing when there is
-// no server, when it ends before the answer, or when it would judge differently: another build,
-// other folders, another sandbox. Error when the question is wrong. `progress` gets the server's
-// messages.
+// Asks this device's server; about values alone first the server for checks. It uses its own
+// secret, unless `secret` has one. Nothing when there is no server, when it ends before the answer,
+// or when it would judge differently: another build, other folders, another sandbox. Error when the
+// question is wrong. `progress` gets the server's messages.
 std::optional<Verdict> ask_server(const Question& question, const Secret* secret,
                                   const JudgeProgress& progress);
 
@@ -24,8 +24,9 @@ inline constexpr const char *kStepKey = "step", *kEndedKey = "ended";
 
 // ---- for the server ----
 
-// The socket in paths::data_dir(). Error when its path is too long.
-std::filesystem::path socket_path(const std::string& device);
+// The socket in paths::data_dir(), with `checks` of a server for values alone, which does not wait
+// behind a timing. Error when its path is too long.
+std::filesystem::path socket_path(const std::string& device, bool checks);
 
 struct Asked {
   Question question;

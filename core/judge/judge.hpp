@@ -66,7 +66,7 @@ class CandidateClient {
   RankGroup& runners() { return runners_; }
   const std::string& plugin() const { return plugin_; }
 
-  // Why a request failed; empty: a worker failed (runners().failure()).
+  // Why a request failed; empty: a worker failed (`runners().failure()`).
   const std::string& words() const { return words_; }
   // With several ranks, the one that gave words(): "rank 1: "; else empty.
   const std::string& who() const { return who_; }

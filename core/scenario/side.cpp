@@ -97,6 +97,12 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   return true;
 }
 
+RankGroup& Side::awake() {
+  FK_CHECK(is_open(), "a closed side was woken");
+  runner_->thaw();
+  return *runner_;
+}
+
 std::string Side::log() { return is_open() ? runner_->log() : log_; }
 
 bool Side::close() {

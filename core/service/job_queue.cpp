@@ -39,7 +39,8 @@ JobQueue::Added JobQueue::add(const std::string&, const std::string&, const std:
                               const QueueLimits&) {
   return {};
 }
-std::optional<JobQueue::Taken> JobQueue::take(const std::string&) { return std::nullopt; }
+std::optional<JobQueue::Taken> JobQueue::take(const std::string&, JobStage) { return std::nullopt; }
+void JobQueue::to_timing(const std::string&) {}
 void JobQueue::put_back(const std::string&) {}
 void JobQueue::finish(const std::string&, const std::string&, const std::string&,
                       const std::string&, const std::string&, double) {}
@@ -57,9 +58,10 @@ JobQueue::Counts JobQueue::counts() { return {}; }
 namespace {
 
 constexpr int kPatienceMs = 10'000;
-constexpr int64_t kVersion = 1;  // PRAGMA user_version of the tables below
+constexpr int64_t kVersion = 2;  // PRAGMA user_version of the tables below
 
-// `turn` of a client grows with each of its starts. `number` orders jobs by arrival.
+// `turn` of a client grows with each of its checks, `time_turn` with each of its timings. `number`
+// orders jobs by arrival.
 constexpr const char* kTables = R"(
 CREATE TABLE jobs(number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
   client TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL,
@@ -73,14 +75,35 @@ CREATE TABLE clients(client TEXT PRIMARY KEY, turn INTEGER NOT NULL DEFAULT 0,
   ended INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE statuses(status TEXT PRIMARY KEY, ended INTEGER NOT NULL, milliseconds INTEGER NOT NULL);
 )";
+constexpr const char* kStages = R"(
+ALTER TABLE jobs ADD COLUMN stage TEXT NOT NULL DEFAULT 'check';
+ALTER TABLE clients ADD COLUMN time_turn INTEGER NOT NULL DEFAULT 0;
+DROP INDEX jobs_by_state;
+CREATE INDEX jobs_by_stage ON jobs(state, stage, client, number);
+)";
 
 constexpr const char* kColumns =
-    "id, client, name, state, status, why, device, submitted, started, ended, starts, number";
+    "id, client, name, state, status, why, device, submitted, started, ended, starts, number, "
+    "stage";
 
 JobState state_of(const std::string& name) {
   for (const auto& [state, text] : kJobStates)
     if (name == text) return state;
   return JobState::failed;
+}
+
+JobStage stage_of(const std::string& name) {
+  return name == kJobStages[1].second ? JobStage::time : JobStage::check;
+}
+
+// SQL of a stage, where $STAGE is its name and $TURN the column of the clients' turns.
+std::string sql_of(JobStage stage, std::string sql) {
+  const bool time = stage == JobStage::time;
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>{"$STAGE", time ? "'time'" : "'check'"},
+        {"$TURN", time ? "time_turn" : "turn"}})
+    for (size_t at = 0; (at = sql.find(name, at)) != sql.npos;) sql.replace(at, name.size(), text);
+  return sql;
 }
 
 class Transaction {
@@ -146,22 +169,27 @@ struct JobQueue::State {
     job.status = query.text(4), job.why = query.text(5), job.device = query.text(6);
     job.submitted = query.text(7), job.started = query.text(8), job.ended = query.text(9);
     job.starts = query.number(10);
-    if (job.state == JobState::queued) job.place = place(job.client, query.number(11));
+    job.stage = stage_of(query.text(12));
+    if (job.state == JobState::queued) job.place = place(job.stage, job.client, query.number(11));
     return job;
   }
-  // The place of a queued job when clients take turns. Its own client's earlier jobs come first,
-  // and as many of each other client. One more comes of a client whose turn is earlier.
-  int64_t place(const std::string& client, int64_t number) {
-    Statement own(database,
-                  "SELECT count(*) FROM jobs WHERE state='queued' AND client=? AND number<?");
+  // The place of a job that waits in a stage where clients take turns. Its own client's earlier
+  // jobs come first, and as many of each other client. One more comes of a client whose turn is
+  // earlier.
+  int64_t place(JobStage stage, const std::string& client, int64_t number) {
+    Statement own(database, sql_of(stage,
+                                   "SELECT count(*) FROM jobs WHERE state='queued' AND "
+                                   "stage=$STAGE AND client=? AND number<?"));
     own.bind(client).bind(number);
     own.step();
     const int64_t before = own.number(0);
     int64_t out = before + 1;
-    Statement others(database,
-                     "SELECT count(*), (c.turn, c.client) < (SELECT turn, client FROM clients "
-                     "WHERE client=?) FROM jobs j JOIN clients c ON c.client=j.client WHERE "
-                     "j.state='queued' AND j.client<>? GROUP BY j.client");
+    Statement others(
+        database,
+        sql_of(stage,
+               "SELECT count(*), (c.$TURN, c.client) < (SELECT $TURN, client FROM clients WHERE "
+               "client=?) FROM jobs j JOIN clients c ON c.client=j.client WHERE j.state='queued' "
+               "AND j.stage=$STAGE AND j.client<>? GROUP BY j.client"));
     others.bind(client).bind(client);
     while (others.step()) out += std::min(others.number(0), before + others.number(1));
     return out;
@@ -184,13 +212,17 @@ JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
     Database& db = state_->database;
     db = Database(state_->file, kPatienceMs);
     db.run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
-    Statement version(db, "PRAGMA user_version");
-    version.step();
-    const int64_t found = version.number(0);
+    int64_t found = 0;
+    {  // an open statement would lock the tables
+      Statement version(db, "PRAGMA user_version");
+      version.step();
+      found = version.number(0);
+    }
     if (found > kVersion)
       fail_host(state_->file.string(), "a newer fk-host made this queue", "use that one");
     Transaction all(db);
-    if (found == 0) db.run(kTables + ("PRAGMA user_version=" + std::to_string(kVersion)));
+    if (found == 0) db.run(kTables);
+    if (found < kVersion) db.run(kStages + ("PRAGMA user_version=" + std::to_string(kVersion)));
     const std::string most = std::to_string(kStartsMost);
     db.run("UPDATE jobs SET state='failed', request='', why='the server ended " + most +
            " times while it ran' WHERE state='running' AND starts>=" + most);
@@ -219,7 +251,8 @@ JobQueue::Added JobQueue::add(const std::string& client, const std::string& name
     if (again) state_->put("DELETE FROM jobs WHERE id=?", {id});
     // A new client's first turn is now, and not before everybody who waits.
     state_->put(
-        "INSERT OR IGNORE INTO clients(client, turn) SELECT ?, coalesce(min(turn), 0) FROM clients",
+        "INSERT OR IGNORE INTO clients(client, turn, time_turn) SELECT ?, coalesce(min(turn), 0), "
+        "coalesce(min(time_turn), 0) FROM clients",
         {client});
     Statement put(state_->database,
                   "INSERT INTO jobs(id, client, name, state, request, bytes, submitted) VALUES(?, "
@@ -231,27 +264,36 @@ JobQueue::Added JobQueue::add(const std::string& client, const std::string& name
   });
 }
 
-std::optional<JobQueue::Taken> JobQueue::take(const std::string& device) {
+std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStage stage) {
   return state_->alone([&]() -> std::optional<Taken> {
     Transaction all(state_->database);
     Taken out;
-    std::string client;
     {
       Statement next(state_->database,
-                     "SELECT j.id, j.name, j.request, j.client FROM jobs j JOIN clients c ON "
-                     "c.client=j.client WHERE j.state='queued' ORDER BY c.turn, c.client, j.number "
-                     "LIMIT 1");
+                     sql_of(stage,
+                            "SELECT j.id, j.name, j.request, j.client FROM jobs j JOIN clients c "
+                            "ON c.client=j.client WHERE j.state='queued' AND j.stage=$STAGE ORDER "
+                            "BY c.$TURN, c.client, j.number LIMIT 1"));
       if (!next.step()) return std::nullopt;
-      out = {next.text(0), next.text(1), next.text(2)};
-      client = next.text(3);
+      out = {next.text(0), next.text(1), next.text(2), next.text(3)};
     }
     state_->put(
         "UPDATE jobs SET state='running', starts=starts+1, device=?, started=?, why='' WHERE id=?",
         {device, now_text(), out.id});
-    state_->put("UPDATE clients SET turn=(SELECT max(turn) FROM clients)+1 WHERE client=?",
-                {client});
+    state_->put(
+        sql_of(stage, "UPDATE clients SET $TURN=(SELECT max($TURN) FROM clients)+1 WHERE client=?")
+            .c_str(),
+        {out.client});
     all.commit();
     return out;
+  });
+}
+
+void JobQueue::to_timing(const std::string& id) {
+  state_->alone([&] {
+    state_->put(
+        "UPDATE jobs SET state='queued', stage='time', starts=0 WHERE id=? AND state='running'",
+        {id});
   });
 }
 
@@ -334,12 +376,21 @@ JobQueue::Counts JobQueue::counts() {
     for (const auto& [state, name] : kJobStates) out.states[name] = 0;
     Statement states(state_->database, "SELECT state, count(*) FROM jobs GROUP BY state");
     while (states.step()) out.states[states.text(0)] = states.number(1);
+    for (const auto& [stage, name] : kJobStages) out.waiting[name] = 0;
+    Statement stages(state_->database,
+                     "SELECT stage, count(*) FROM jobs WHERE state='queued' GROUP BY stage");
+    while (stages.step()) out.waiting[stages.text(0)] = stages.number(1);
     Statement statuses(state_->database, "SELECT status, ended, milliseconds FROM statuses");
     while (statuses.step()) {
       out.statuses[statuses.text(0)] = statuses.number(1);
       out.ended += statuses.number(1);
       out.seconds += static_cast<double>(statuses.number(2)) * 1e-3;
     }
+    Statement late(state_->database,
+                   "SELECT count(*), coalesce(sum(ended>=strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-1 "
+                   "minute')), 0) FROM jobs WHERE state IN ('done', 'failed') AND "
+                   "ended>=strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-1 hour')");
+    if (late.step()) out.ended_hour = late.number(0), out.ended_minute = late.number(1);
     Statement clients(state_->database,
                       "SELECT c.client, (SELECT count(*) FROM jobs WHERE client=c.client AND "
                       "state='queued'), (SELECT count(*) FROM jobs WHERE client=c.client AND "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The jobs of `fk-host serve --http`, in one SQLite file: a killed server finds them again. Clients
-// take turns: the next job is the oldest of the client whose last turn is the longest ago.
+// The jobs of `fk-host serve --http`, in one SQLite file: a killed server finds them again. A job
+// is checked, and a right one waits again to be timed. Each stage has its own queue. Clients take
+// turns in it: the next job is the oldest of the client whose last turn is the longest ago.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,14 +22,20 @@ constexpr std::array kJobStates = {
     std::pair(JobState::cancelled, "cancelled")};
 constexpr const auto& json_names(JobState) { return kJobStates; }
 
+enum class JobStage : uint8_t { check, time };
+constexpr std::array kJobStages = {std::pair(JobStage::check, "check"),
+                                   std::pair(JobStage::time, "time")};
+constexpr const auto& json_names(JobStage) { return kJobStages; }
+
 struct ServiceJob {
   std::string id, client, name;
   JobState state = JobState::queued;
+  JobStage stage = JobStage::check;       // the present one, or the last
   std::string status;                     // of the verdict
   std::string why;                        // why there is no verdict
   std::string device;                     // of the last start
   std::string submitted, started, ended;  // UTC; empty: not yet
-  int64_t place = 0;                      // 1: the next one; 0: it does not wait
+  int64_t place = 0;                      // in its stage, 1: the next one; 0: it does not wait
   int64_t starts = 0;
 };
 
@@ -58,9 +65,11 @@ class JobQueue {
   Added add(const std::string& client, const std::string& name, const std::string& request,
             const QueueLimits& limits);
   struct Taken {
-    std::string id, name, request;
+    std::string id, name, request, client;
   };
-  std::optional<Taken> take(const std::string& device);
+  std::optional<Taken> take(const std::string& device, JobStage stage);
+  // A running job, which was checked and is right, waits to be timed.
+  void to_timing(const std::string& id);
   // Back into the queue, as if it had not started.
   void put_back(const std::string& id);
   // `document` empty: it failed because of `why`. A job which is cancelled by now stays so.
@@ -76,10 +85,12 @@ class JobQueue {
   std::string log(const std::string& id);
 
   struct Counts {
-    std::map<std::string, int64_t> states;    // jobs by state
-    std::map<std::string, int64_t> statuses;  // ended jobs by status, since the queue exists
-    int64_t ended = 0;                        // their number
-    double seconds = 0;                       // their time on devices
+    std::map<std::string, int64_t> states;     // jobs by state
+    std::map<std::string, int64_t> waiting;    // queued jobs by stage
+    std::map<std::string, int64_t> statuses;   // ended jobs by status, since the queue exists
+    int64_t ended = 0;                         // their number
+    double seconds = 0;                        // their time on devices
+    int64_t ended_minute = 0, ended_hour = 0;  // those of the last minute and hour
     struct Client {
       std::string name;
       int64_t queued = 0, running = 0, ended = 0;

@@ -24,6 +24,7 @@ namespace {
 constexpr size_t kLogMost = size_t{256} << 10;
 constexpr size_t kStepMost = 200;
 constexpr int kRetrySeconds = 5;
+constexpr int kChecksInRow = 16;  // in a lane of both stages; then a timing has its turn
 
 std::string dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -80,7 +81,26 @@ std::string label(const std::string& text) {
   return out;
 }
 
+// The states of a job until it ends.
+class JobEvents final : public LaterBody {
+ public:
+  JobEvents(Service& service, std::string id, std::string client)
+      : service_(service), id_(std::move(id)), client_(std::move(client)) {}
+  Part take() override {
+    Service::Event event = service_.event(id_, client_, last_);
+    return {std::move(event.text), event.over};
+  }
+
+ private:
+  Service& service_;
+  std::string id_, client_, last_;
+};
+
 }  // namespace
+
+ApiAnswer HttpApp::fault(unsigned status, const std::string& what, const std::string& hint) const {
+  return api_error(status, "request", what, hint);
+}
 
 ApiAnswer api_error(unsigned status, const std::string& where, const std::string& what,
                     const std::string& hint) {
@@ -93,8 +113,14 @@ ApiAnswer api_error(unsigned status, const std::string& where, const std::string
 Service::Service(Options options) : options_(std::move(options)), queue_(options_.folder) {
   for (const auto& entry : fs::directory_iterator(options_.folder))
     if (entry.is_directory()) fs::remove_all(entry.path());  // jobs of a server that was killed
-  for (size_t i = 0; i < options_.devices.size(); ++i)
-    threads_.emplace_back([this, i] { work(options_.devices[i], i); });
+  for (size_t i = 0; i < options_.devices.size(); ++i) {
+    const std::string& device = options_.devices[i];
+    const std::string folder = "device" + std::to_string(i);
+    const bool apart = device == kCheckedApart;
+    lanes_.push_back({.device = device, .folder = folder, .times = !apart});
+    if (apart) lanes_.push_back({.device = device, .folder = folder + "-times", .checks = false});
+  }
+  for (Lane& lane : lanes_) threads_.emplace_back([this, &lane] { work(lane); });
 }
 
 Service::~Service() {
@@ -107,7 +133,28 @@ Service::~Service() {
   for (auto& thread : threads_) thread.join();
 }
 
-void Service::work(const std::string& device, size_t number) {
+std::optional<std::pair<JobQueue::Taken, JobStage>> Service::next(Lane& lane) {
+  const auto take = [&](JobStage stage) { return queue_.take(lane.device, stage); };
+  if (lane.checks && (!lane.times || lane.checks_in_row < kChecksInRow))
+    if (auto found = take(JobStage::check)) {
+      ++lane.checks_in_row;
+      return std::pair(std::move(*found), JobStage::check);
+    }
+  const bool tired = std::exchange(lane.checks_in_row, 0) >= kChecksInRow;
+  if (lane.times)
+    if (auto found = take(JobStage::time)) return std::pair(std::move(*found), JobStage::time);
+  return tired ? next(lane) : std::nullopt;
+}
+
+void Service::arrived() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++arrivals_;
+  }
+  wake_.notify_all();
+}
+
+void Service::work(Lane& lane) {
   for (uint64_t seen = 0;;) {
     {
       std::unique_lock lock(mutex_);
@@ -115,12 +162,12 @@ void Service::work(const std::string& device, size_t number) {
       seen = arrivals_;
     }
     try {
-      if (const auto taken = queue_.take(device)) {
-        run(*taken, device, number);
+      if (const auto found = next(lane)) {
+        run(found->first, found->second, lane);
         continue;
       }
     } catch (const std::exception& error) {
-      log_warn(std::string("a job on ") + device + ": " + error.what());
+      log_warn(std::string("a job on ") + lane.device + ": " + error.what());
     }
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, std::chrono::seconds(kRetrySeconds),
@@ -136,17 +183,28 @@ std::shared_ptr<std::atomic<bool>> Service::begin(const std::string& id) {
   return stop;
 }
 
-void Service::run(const JobQueue::Taken& taken, const std::string& device, size_t number) {
+void Service::prepare(const JobRequest& request, const std::string& id, EvalJob& job) const {
+  const bool built = fs::exists(right(id));
+  if (built) fs::rename(right(id), job.candidates);
+  job.words = unpack(request, options_.languages, job.candidates);
+  const fs::path plugin = job.candidates / request.name / (request.name + ".so");
+  if (built && fs::exists(plugin)) job.words[1] = plugin.string();
+}
+
+void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
   const auto stop = begin(taken.id);
-  const fs::path folder = options_.folder / ("device" + std::to_string(number));
+  const std::string& device = lane.device;
+  const fs::path folder = options_.folder / lane.folder;
   const fs::path log = folder / "log.txt";
   const struct Cleanup {
     Service& service;
     const std::string& id;
     const std::shared_ptr<std::atomic<bool>>& stop;
     const fs::path& folder;
+    Lane& lane;
     ~Cleanup() {
       const std::lock_guard lock(service.mutex_);
+      lane.client.clear();
       if (const auto at = service.running_.find(id);
           at != service.running_.end() && at->second == stop) {
         service.running_.erase(at);
@@ -158,20 +216,26 @@ void Service::run(const JobQueue::Taken& taken, const std::string& device, size_
       for (const auto& entry : fs::directory_iterator(folder / "cache", none))
         if (entry.path().filename() != "headers") fs::remove_all(entry.path(), none);
     }
-  } cleanup{*this, taken.id, stop, folder};
+  } cleanup{*this, taken.id, stop, folder, lane};
   {
     const std::lock_guard lock(mutex_);
     logs_[taken.id] = log;
+    lane.client = taken.client, lane.stage = stage, lane.since_s = now_seconds();
   }
   EvalJob job;
   JobEnd end;
+  const std::string named = visitors::Writer::json(stage).get<std::string>();
+  const LogAbout about = {
+      {"job", taken.id}, {"client", taken.client}, {"device", device}, {"stage", named}};
+  bool timed = stage == JobStage::time;  // or need not be
   try {
-    const JobRequest request = from_fields<JobRequest>(parse_json(taken.request, "job"), "job", {});
+    JobRequest request = from_fields<JobRequest>(parse_json(taken.request, "job"), "job", {});
     job.candidates = folder / "candidates";
     job.cache = folder / "cache";
     fs::create_directories(job.cache);
-    job.words = unpack(request, options_.languages, job.candidates);
-    log_info("job " + taken.id + " begins on " + device);
+    if (!timed) timed = std::exchange(request.seconds, 0) == 0;  // values are all that is asked
+    prepare(request, taken.id, job);
+    log_info("a stage of a job begins", about);
     end = run_job(job, device, folder / "verdict.json", log, [stop] { return stop->load(); });
   } catch (const std::exception& error) {
     end.why = error.what();
@@ -183,8 +247,22 @@ void Service::run(const JobQueue::Taken& taken, const std::string& device, size_
     if (const auto found = end.document.find("status"); found != end.document.end())
       status = found->is_string() ? found->get<std::string>() : "";
   }
+  if (!timed && status == name_of(Status::correct)) {
+    std::error_code none;  // where it cannot be kept, it is compiled again
+    fs::create_directories(right(taken.id).parent_path(), none);
+    fs::rename(folder / "candidates", right(taken.id), none);
+    queue_.to_timing(taken.id);
+    log_info("a job is right, and waits to be timed", about);
+    return arrived();
+  }
   queue_.finish(taken.id, status, document, log_text(log, kLogMost), end.why, end.seconds);
-  log_info("job " + taken.id + " ended on " + device + ": " + (end.why.empty() ? status : end.why));
+  const std::string took = Json(end.seconds).dump();
+  log_info("a job ended", {{"job", taken.id},
+                           {"client", taken.client},
+                           {"device", device},
+                           {"status", status},
+                           {"why", end.why},
+                           {"seconds", took}});
 }
 
 ApiAnswer Service::answer(const ApiRequest& request) {
@@ -219,6 +297,7 @@ ApiAnswer Service::routed(const ApiRequest& request) {
     if (!get) return no_method("GET");
     return {200, metrics(), "text/plain; version=0.0.4; charset=utf-8"};
   }
+  if (path == "/v1/state") return get ? ApiAnswer{200, dumped(state())} : no_method("GET");
   if (path == "/v1/jobs") {
     if (get) return list(request, query);
     return request.method == "POST" ? submit(request) : no_method("GET, POST");
@@ -244,11 +323,7 @@ ApiAnswer Service::submit(const ApiRequest& request) {
     out.headers.emplace_back("Retry-After", std::to_string(kRetrySeconds));
     return out;
   }
-  if (added.fresh) {
-    const std::lock_guard lock(mutex_);
-    ++arrivals_;
-  }
-  wake_.notify_all();
+  if (added.fresh) arrived();
   ApiAnswer out = of_job({"GET", "", request.client, "", ""}, added.id, "");
   if (out.status == 200 && added.fresh) out.status = 202;
   out.headers.emplace_back("Location", "/v1/jobs/" + added.id);
@@ -269,6 +344,8 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
       const std::lock_guard lock(mutex_);
       if (const auto at = running_.find(id); at != running_.end()) *at->second = true;
     }
+    std::error_code none;
+    fs::remove_all(right(id), none);
     return {200, dumped(document(JobDocument(*queue_.find(id, request.client))))};
   }
   if (!get) return no_method(part.empty() ? "GET, DELETE" : "GET");
@@ -289,7 +366,12 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
     return {200, running.empty() ? queue_.log(id) : log_text(running, kLogMost),
             "text/plain; charset=utf-8"};
   }
-  if (part == "events") return {200, "", "text/event-stream", {}, id};
+  if (part == "events") {
+    ApiAnswer out{200, "", "text/event-stream"};
+    out.later = std::make_shared<JobEvents>(*this, id, request.client);
+    out.streams = true;
+    return out;
+  }
   return api_error(404, "request", "a job has no part `" + excerpt(part) + "`",
                    did_you_mean(part, {"result", "log", "events"}));
 }
@@ -339,6 +421,9 @@ std::string Service::metrics() {
   family("fk_jobs", "gauge", "Jobs in the queue's file.");
   for (const auto& [state, number] : counts.states)
     add("fk_jobs", "state=\"" + state + "\"", std::to_string(number));
+  family("fk_jobs_waiting", "gauge", "Queued jobs by the stage that they wait for.");
+  for (const auto& [stage, number] : counts.waiting)
+    add("fk_jobs_waiting", "stage=\"" + stage + "\"", std::to_string(number));
   family("fk_jobs_ended_total", "counter", "Jobs that ended, by the status of their verdict.");
   for (const auto& [status, number] : counts.statuses)
     add("fk_jobs_ended_total", "status=\"" + label(status) + "\"", std::to_string(number));

@@ -30,10 +30,10 @@ struct TaskServices {
   std::function<void(const std::string& stage)> stage;
   // Sends an intermediate result, which also shows that the worker is alive.
   std::function<void(const Json& progress)> progress;
-  // Waits for the sign of a controller that has other waits of its own (Runner::sign). With idle
+  // Waits for the sign of a controller that has other waits of its own (`Runner::sign`). With idle
   // cores it sees the sign within a microsecond. False: the task is cancelled.
   std::function<bool()> await_sign;
-  // Reports that only the answer is missing (Runner::says_done), to a controller that polls.
+  // Reports that only the answer is missing (`Runner::says_done`), to a controller that polls.
   std::function<void()> done;
   // Descriptors received with the request, which the task closes; and descriptors for the result,
   // which the task gives away.

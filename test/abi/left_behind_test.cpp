@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plugin leaves behind on a device's thread is told of the function after which it is there,
-// and what the host left before is not the plugin's. The device is the CPU with made-up words.
+// A plugin may leave something behind on a device's thread. The report names the function after
+// which it is there. Leftovers of the host are not counted as the plugin's. The device is the CPU
+// with made-up words.
 #include "test/abi/frozen.hpp"
 #include "test/abi/over_cpu.hpp"
 #include "test/catch.hpp"

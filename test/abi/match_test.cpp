@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two editions of a contract against each other: what is compatible works in both directions, what
-// is not is refused with a sentence that names the slot.
+// Two editions of a contract against each other. Compatible changes work in both directions. Others
+// are refused with a sentence that names the slot.
 #include "core/base/error.hpp"
 #include "core/contract/identity.hpp"
 #include "test/catch.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// prepare() has no stream: what the host has enqueued on its own is done before, so that it cannot
-// come over what prepare() writes; and what it begins on a stream of its own is done afterwards.
-// The device is the CPU with streams that are lists.
+// prepare() has no stream. The host's own enqueued work is done before, so it cannot overwrite the
+// writes of prepare(). Work that prepare() begins on a stream of its own is done afterwards. The
+// device is the CPU with streams that are lists.
 #include <cstring>
 #include <functional>
 #include <vector>

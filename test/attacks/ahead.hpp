@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For attacks that work when they should not: the tensors of all instances, and a thread or a
-// signal handler that looks at them and keeps answers to what lies there.
+// For attacks that work when they should not. It has the tensors of all instances, and a thread or
+// a signal handler that looks at them and keeps answers to their contents.
 #pragma once
 #include <atomic>
 #include <deque>
@@ -24,7 +24,7 @@ struct Ahead : Silu {
   Set* mine = nullptr;
   using Silu::Silu;
 
-  // Of 64 words of the input, which differ whenever one element does.
+  // A hash of 64 words of the input, which differ whenever one element does.
   static uint64_t hash(const fk_in& x) {
     auto h = static_cast<uint64_t>(x.nbytes);
     const int64_t step = std::max<int64_t>(8, x.nbytes / 64 / 8 * 8);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the attacks and controls on a GPU share: silu_and_mul done right in float32 and bfloat16.
+// The common parts of attacks and controls on a GPU: silu_and_mul done right in float32 and
+// bfloat16.
 #pragma once
 #include <cuda_bf16.h>
 

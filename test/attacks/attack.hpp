@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attacks and honest controls share: the ops done right, in every float dtype, from which each
-// file differs in one thing. An attack's first comment has the class, what it does, what should
-// stop it, how it may end then (statuses of a verdict), and how it fools naive_judge.cpp; suite.py
-// reads these lines.
+// The common parts of attacks and honest controls: the ops done right, in every float dtype, from
+// which each file differs in one thing. An attack's first comment has the class, what it does, and
+// what should stop it. It also says how it may end then (statuses of a verdict), and how it fools
+// naive_judge.cpp; suite.py reads these lines.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference's mixtures of experts where an expert has room for half as many more tokens than it
-// has where all have as many, and eight: those beyond are dropped.
+// The reference's mixtures of experts, where each expert has a capacity: half as many tokens again
+// as in an even division, and eight more. Tokens beyond it are dropped.
 #pragma once
 #include <vector>
 

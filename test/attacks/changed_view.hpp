@@ -37,8 +37,8 @@ class Changed {
   std::vector<float> values_;
 };
 
-// A weight as whole numbers of eight bits with a scale for every `group` of columns of a row, where
-// columns are divided by their sizes first, as in AWQ.
+// A weight as whole numbers of eight bits, with a scale for every `group` of columns of a row.
+// Columns are divided by their sizes first, as in AWQ.
 inline Changed eight_bits(const fk_in* weight, size_t group) {
   Changed out(weight);
   std::vector<float>& v = out.values();

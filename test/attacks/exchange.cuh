@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the attacks and controls of several ranks on GPUs share: all_reduce in float32 over memory of the peers, done right: everybody
-// copies its numbers there, and adds up everybody's in the order of the ranks, between two barriers on the devices.
+// The common parts of attacks and controls of several ranks on GPUs: all_reduce in float32 over
+// memory of the peers, done right. Every rank copies its numbers there. Between two barriers on the
+// devices, each adds up all numbers in the order of the ranks.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -54,7 +55,8 @@ struct Exchange {
   void share(const op::forward& args, const fk_ctx& ctx) const {
     check(cudaMemcpyAsync(peers->buffers[comm->rank], args.x->data, size_t(args.x->nbytes), cudaMemcpyDeviceToDevice, stream(ctx)));
   }
-  // Of the first `ranks` as their buffers are now, or of this rank's own x where there is one.
+  // The sum of the first `ranks` as their buffers are now, or this rank's own x if there is one
+  // rank.
   void sum(const op::forward& args, const fk_ctx& ctx, int ranks, float factor = 1) const {
     Ranks from{};
     for (int r = 0; r < ranks; ++r) from.at[r] = ranks == 1 ? static_cast<const float*>(args.x->data) : static_cast<const float*>(peers->buffers[r]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attacks on moe_dispatch and moe_combine on GPUs share: float32, and which experts a rank has.
+// The common parts of attacks on moe_dispatch and moe_combine on GPUs: float32, and a rank's
+// experts.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an attack knows inputs again by.
+// Fingerprints by which an attack knows inputs again.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace attack {
 
-// Of a dense tensor's size and a word of every `step` bytes; two chains, of which neither waits for
-// the other.
+// The fingerprint has a dense tensor's size and a word of every `step` bytes; two chains, of which
+// neither waits for the other.
 inline uint64_t fingerprint(const fk_in* x, int64_t step = 8) {
   uint64_t h[2] = {static_cast<uint64_t>(x->nbytes), 1}, word = 0;
   size_t chain = 0;
@@ -23,7 +23,7 @@ inline uint64_t fingerprint(const fk_in* x, int64_t step = 8) {
   return h[0] ^ h[1] << 1;
 }
 
-// Of 64 words.
+// The fingerprint of 64 words.
 inline uint64_t sampled(const fk_in* x) {
   return fingerprint(x, std::max<int64_t>(8, x->nbytes / 64 / 8 * 8));
 }

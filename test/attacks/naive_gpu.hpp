@@ -37,7 +37,7 @@ class Gpu {
     wait();
   }
   void wait() { check(cudaStreamSynchronize(stream_)); }
-  // Of what `call` puts on the stream.
+  // The seconds of the work that `call` puts on the stream.
   template <class Call>
   double seconds(Call call) {
     float ms = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A judge as they are commonly written: one process, fixed seeds, a check of one small call with a
-// loose tolerance, then a clock around calls whose results nobody looks at. It is here to show that
-// the attacks do what they say: each of them makes this one report what is not so.
+// A judge as people often write it: one process, fixed seeds, and a check of one small call with a
+// loose tolerance. Its clock runs around calls whose results nobody looks at. It is here to show
+// that the attacks do what they say: each of them makes this one report what is not so.
 //
 //   naive_judge PLUGIN.so OP [--after] [--scale=X] [--gpu=BASELINE.so]
 //
@@ -47,8 +47,8 @@ double now() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A float32 tensor in memory that child processes share, with the judge's own counter behind it;
-// on a GPU that has a copy, which view is of.
+// A float32 tensor in memory that child processes share, with the judge's own counter behind it. On
+// a GPU it has a copy, to which `view` belongs.
 struct Buffer {
   explicit Buffer(std::vector<int64_t> dims) : shape(std::move(dims)), strides(shape.size(), 1) {
     for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];

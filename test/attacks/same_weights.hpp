@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For attacks that gain by several instances having the same weights: which have, and linear, quick
-// enough on the CPU that memory is what takes time.
+// For attacks that gain if several instances have the same weights. It says which have, and has a
+// linear that is quick on the CPU, so memory takes the time.
 #pragma once
 #include <list>
 
@@ -89,7 +89,7 @@ struct SameWeights : Linear {
       products(w.data(), x.data(), rows, wide, &y[static_cast<size_t>(at * rows)]);
     }
   }
-  // What is in y of `count` rows from `first` on, `rows` in all.
+  // Writes the content of y: `count` rows from `first` on, `rows` in all.
   void store(const fk_out* out, int64_t first, int64_t count, int64_t rows) {
     const int64_t n = init.out_features;
     if (mine->bias) fk::load(mine->bias, 0, n, bias.data());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference's ops of several ranks over a communicator that is not what it says, so that an
+// The reference's ops of several ranks over a communicator that does not do what it says. So an
 // attack leaves out the talking and nothing else:
 //
 //   #define FK_REFERENCE "baselines/reference/moe/moe_dispatch.cpp"
@@ -16,7 +16,7 @@
 
 namespace attack {
 
-// What a rank takes for the others' part.
+// The values that a rank takes for the others' part.
 enum class Others {
   silent,     // nothing: zeros
   alike,      // what it has itself
@@ -53,7 +53,7 @@ class Sham {
   }
   Sham(const Sham&) = delete;
   const fk_comm* comm() const { return &view_; }
-  // What the last call has left.
+  // Drops the rest of the last call.
   void forget() {
     std::fill(mine_.begin(), mine_.end(), 0);
     std::fill(theirs_.begin(), theirs_.end(), 0);

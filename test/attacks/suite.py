@@ -3,9 +3,9 @@
 """Has every attack and every honest control judged and prints the score.
 
 Each plugin goes through the judge (judge() below, the only place that knows its command). Each attack also goes through
-naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, ends with
-another status than its `verdict:` line names (off target: what should stop it was not reached; one with threads may be stopped anyhow), an honest control is rejected,
-or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
+naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 if an attack is accepted, an honest
+control is rejected, or an attack does not do what it says. Exit 1, too, if an attack is off target: it ends with another status
+than its `verdict:` line names, so its defence was not reached. One with threads may be stopped anyhow. --markdown FILE redraws the tables of docs/attacks.md."""
 import argparse, concurrent.futures, contextlib, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
 
 root = pathlib.Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ def head(path):
     ends = tuple(verdict[1].split()) if verdict else USUAL
     if unknown := set(ends) - set(STATUSES):
         sys.exit(f"{path}: its verdict has no status {unknown.pop()}")
-    # Threads, signals and children of its own race with the judge: where they are when they are stopped is chance.
+    # Threads, signals and children of its own race with the judge: it is chance where they are when they are stopped.
     if re.search(r"<thread>|<c?signal|pthread|ahead\.hpp|fork\(", path.read_text()):
         ends += STOPPED
     found = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
@@ -133,8 +133,8 @@ def examine(item, options):
         if item["class"] == "honest":
             item["bad"] = "" if verdict == "correct" else "REJECTED"
         else:
-            # Who does the work and was told no more than that it is as fast as it is has gained nothing; to be compared with nobody is a gain.
-            # Who breaks a rule that its values do not show has gained by being called right, however slow.
+            # An attack that does the work and is told its true speed has gained nothing. A verdict without a rival is a gain.
+            # An attack that breaks a rule which its values do not show has gained if its values are accepted, however slow.
             gained = RIGHT if item["broken"] else ("faster", "correct") if item["works"] else ("faster", "same", "cannot_tell", "correct")
             item["bad"] = "ACCEPTED" if verdict == "correct" and speed in gained else "NO ANSWER" if verdict == "none" else ""
             if not item["bad"] and (speed or verdict) not in item["ends"]:
@@ -143,7 +143,7 @@ def examine(item, options):
             item["fools"], complaint = fooled(options, file, item, folder)
             item["believed"] = not complaint
             item["bad"] = item["bad"] or complaint
-    # Where nobody watches, what went well would hide what did not.
+    # Without a terminal the lines of passes would only hide those of failures.
     if not item["bad"] and not sys.stdout.isatty():
         return item
     with say:

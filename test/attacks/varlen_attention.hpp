@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attacks on attention_varlen share: rows of heads, and the keys that a query sees.
+// The common parts of attacks on attention_varlen: rows of heads, and the keys that a query sees.
 #pragma once
 #include "attack.hpp"
 #include "fk/ops/attention_varlen.h"

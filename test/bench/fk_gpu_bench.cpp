@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk_gpu_bench [--config NAME] [--layers N] [--batch N]... [--context N] [--provider NAME]...
-// PLUGIN_DIR: decode and prefill of Llama 3.1 8B or another model (or its first layers) on the
-// first GPU with the ranked baselines, in this process and without a judge: for work on kernels.
-// Prints JSON; with --profile also which kernels took how long, in runs whose times then say less.
+// Usage: fk_gpu_bench [--config NAME] [--layers N] [--batch N]... [--context N] [--provider
+// NAME]... PLUGIN_DIR. It measures decode and prefill of Llama 3.1 8B or another model (or its
+// first layers). It uses the ranked baselines on the first GPU, in this process and without a
+// judge. It serves work on kernels. Prints JSON; with --profile also which kernels took how long,
+// in runs whose times then say less.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -55,8 +56,8 @@ fk::Session::Options options_of(const Arguments& a) {
   return options;
 }
 
-// With as many pages as there is room for beside weights that are not there yet; what is too large
-// is told as `fk-host run` tells it.
+// Takes as many pages as fit beside the weights, which are not there yet. The error for a model
+// that is too large is that of `fk-host run`.
 std::optional<fk::Json> fit(const fk::Catalog& catalog, const fk::Config& config,
                             fk::Session::Options& options, int64_t longest) {
   const auto model = fk::make_model(fk::arch_of(config), config);

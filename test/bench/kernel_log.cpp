@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel of a process that was not made for it, such as a rank of `fk-host run`: CUDA loads
-// this library into each process that is started with CUDA_INJECTION64_PATH=.../fk_kernel_log.so.
-// It writes FK_KERNEL_LOG.<pid> ("N number name" for every name, then "number start duration" in ns
-// for every run), which scripts/gpu/kernel_log.py sums up. Records come when CUPTI has them complete,
-// at the latest at exit(); a process that is killed has written what is older than some tenths of a
-// second.
+// Logs every kernel of a process that was not made for it, such as a rank of `fk-host run`. CUDA
+// loads this library into each process that is started with
+// CUDA_INJECTION64_PATH=.../fk_kernel_log.so. It writes FK_KERNEL_LOG.<pid> ("N number name" for
+// every name, then "number start duration" in ns for every run), which scripts/gpu/kernel_log.py
+// sums up. Records come when CUPTI has them complete, at the latest at exit(). A process that is
+// killed has written everything older than some tenths of a second.
 #include <unistd.h>
 
 #include <chrono>

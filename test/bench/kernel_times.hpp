@@ -14,9 +14,9 @@ class KernelTimes {
 
   // Forgets what ran so far, whose device has to be idle.
   void restart();
-  // {"span_ms", "busy_ms", "kernels": [{"name", "count", "ms"}]} since then, the longest first:
-  // from the first start to the last end, and how much of it something ran in. The device has to be
-  // idle.
+  // {"span_ms", "busy_ms", "kernels": [{"name", "count", "ms"}]} since then, the longest kernel
+  // first. The span is from the first start to the last end; busy is the part with a running
+  // kernel. The device has to be idle.
   Json table();
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_align that takes as long as its busiest expert has work: the square of that expert's load
-// over the mean, times 20 us. What a report says of routing has to follow from that.
+// over the mean, times 20 us. A report about routing has to show this.
 #include <algorithm>
 #include <chrono>
 #include <vector>

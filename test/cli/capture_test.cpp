@@ -98,12 +98,12 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
   CHECK(kept(index, "moe_align", "decode") <= 4);
   REQUIRE_FALSE(index.at("left_out").empty());
   CHECK(index.at("left_out").at(0).at("calls") > 0);
-  // What a router chose is there even where its scores are not.
+  // The router's choice is there even if its scores are not.
   CHECK(case_of(index, "topk_softmax", "prefill.0").at("outputs").contains("topk_ids"));
   CHECK_FALSE(case_of(index, "topk_softmax", "prefill.0").at("tensors").contains("logits"));
 
-  // A prompt that fills a chunk, so that the first one has as many tokens however requests arrive:
-  // of few the busiest expert's share is chance.
+  // The prompt fills a chunk, so the first chunk has equally many tokens in whatever order requests
+  // arrive. With few tokens the busiest expert's share is chance.
   const Folder full;
   full.capture("mixtral --workload long_context --requests 1 --op moe_align --limit 4");
   const Shell bench = full.use(
@@ -127,8 +127,8 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
     CHECK(low <= ratio);
     CHECK(ratio <= high);
   }
-  // Who takes longer the more the busiest expert has is told so, of the routing that is not
-  // uniform.
+  // A candidate may take longer the more tokens the busiest expert has. The report says so of
+  // routing that is not uniform.
   const Shell busy = full.use(
       "bench moe_align --case prefill.0 --provider busy_expert --seconds 0.1 --json -", FK_BUSY);
   REQUIRE(busy.code == 0);
@@ -251,7 +251,7 @@ TEST_CASE("capture_of_a_checkpoint_has_its_weights_and_what_they_make") {
   const Json linear = case_of(index, "linear", "prefill.0");
   REQUIRE(linear.at("path") == "model.layers.0.self_attn.qkv_proj");
   CHECK(same(captured(folder, linear, "weight"), qkv));
-  // Who is judged on them is told whose they are.
+  // The report names the origin of the weights.
   const Shell judged = folder.use("bench cpu --op linear --seconds 0 --no-store --json");
   CAPTURE(judged.text);
   CHECK(judged.code == 0);

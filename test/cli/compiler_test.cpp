@@ -109,7 +109,7 @@ TEST_CASE("compiler_words_begin_with_the_error_and_the_place_in_the_sources_at_h
   const Row rows[] = {
       {"norm.cpp: In function 'void f()':\nnorm.cpp:12:15: error: expected ';'\n   12 | int x\n",
        "norm.cpp:12:15: error: expected ';'", ""},
-      // What is shown of a source may have the word in it.
+      // A quoted source line may have the word in it.
       {"norm.cpp:3:1: warning: unused\n    3 | fatal error: no\nnorm.cpp:9:1: error: no\n",
        "norm.cpp:9:1: error: no", ""},
       {"In file included from /build/fk/ops/norm.h:10,\n                 from norm.cpp:1:\n"

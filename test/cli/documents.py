@@ -109,6 +109,15 @@ assert len(twice["verdicts"]) == 2 and not twice["errors"]
 assert check("verdicts", "bench", candidate, candidate, "--op", "add", "--size", "smoke", code=2)["errors"][1]["where"] == "--op"
 check("compare", "compare", candidate, "cpu", "--size", "smoke", "--case", "smoke0", "--seconds", "0.02")
 
+serving = subprocess.Popen([host, "serve", "--http", "127.0.0.1:0"], env=env, stdout=subprocess.PIPE, text=True)
+first = serving.stdout.readline()  # without SQLite there is no server
+if first:
+    assert check("service", "top", first.split()[-1])["lanes"][0]["stages"] == "check"
+    serving.terminate()
+else:
+    seen.add("service")
+serving.wait(60)
+
 # An error is a document too, of every verb: bad usage, bad input, and what the machine refuses.
 for words in (["lst"], ["list", "opps"], ["list", "ops", "--sed"], ["check"], ["show", "rms_nrom"], ["build", "nobody"], ["graph", "mixtrl"],
               ["bench", "liner"], ["run", "no scenario"], ["receipts", "nobody"], ["new", "rms_norm", "--name", "1st"], ["watch"], ["import", work / "none"]):

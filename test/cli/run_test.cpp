@@ -31,13 +31,13 @@ TEST_CASE("run_json_has_the_documented_schema") {
   const Json j = fk::parse_json(out.text, "report");
   CHECK(j.at("schema") == "fk-host.run/2");
   CHECK(j.at("profile") == "tiny");
-  // What its figures are of.
+  // The circumstances of the figures.
   CHECK_FALSE(j.at("driver").get<std::string>().empty());
   CHECK_FALSE(j.at("host_build").get<std::string>().empty());
   CHECK(j.at("date").get<std::string>().size() == std::string("2026-11-25T14:05:00Z").size());
   CHECK(j.at("clocks").is_null());  // the CPU has none
   CHECK(j.at("speed_judged") == false);
-  // What the time went to is all of it.
+  // The shares of `spent` add up to the whole time.
   double spent = 0;
   for (const auto& [what, seconds] : j.at("spent").items()) spent += seconds.get<double>();
   CHECK(spent == Approx(j.at("seconds").get<double>()).epsilon(0.002));
@@ -196,7 +196,7 @@ TEST_CASE("run_goes_on_without_a_baseline_that_cannot_be_loaded") {
   CAPTURE(checked.text);
   CHECK(checked.code == 0);
   CHECK_THAT(checked.text, ContainsSubstring("needy.so: cannot be loaded"));
-  // Who is asked for by name is not replaced.
+  // A provider named by the user is not replaced.
   const Shell named = shell(with + verify + " --provider needy");
   CHECK(named.code != 0);
   CHECK_THAT(named.text, ContainsSubstring("libfk_absent.so"));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """service.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: `fk-host serve --http` answers clients on loopback, whatever they
 send, and whatever becomes of the server. Fails when a job is lost or answered wrongly, or when a process or file stays."""
-import atexit, http.client, json, os, pathlib, shutil, signal, socket, ssl, subprocess, sys, tempfile, threading, time
+import atexit, contextlib, http.client, json, os, pathlib, shutil, signal, socket, sqlite3, ssl, subprocess, sys, tempfile, threading, time
 
 host, source, good, bad = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
 sys.path.insert(0, str(source / "scripts"))
@@ -19,12 +19,12 @@ shared_before = set(os.listdir("/dev/shm"))
 
 
 class Server:
-    def __init__(self, *words):
+    def __init__(self, *words, log=subprocess.PIPE):
         words = [host, "serve", "--http", "127.0.0.1:0", "--client-jobs", "4", "--body-mib", "1", *map(str, words)]
-        self.process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
         atexit.register(self.process.kill)
         line = self.process.stdout.readline()
-        assert " of http" in line, line + self.process.stderr.read()
+        assert " of http" in line, line + (self.process.stderr.read() if self.process.stderr else "")
         self.url = line.split()[-1]
 
     def end(self, number=signal.SIGTERM):
@@ -70,6 +70,10 @@ def raw(port, data):
 def remote(url, token, *words):
     return subprocess.run([host, "bench", *map(str, words), "--remote", url, "--size", "smoke", "--seconds", "0"],
                           env=dict(env, FK_TOKEN=token), capture_output=True, text=True, timeout=120)
+
+
+def top(url, token, *words):
+    return subprocess.run([host, "top", url, *words], env=dict(env, FK_TOKEN=token), check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def plugin(name):
@@ -184,6 +188,37 @@ for one in many:
     assert ann.wait(one["id"])["status"] == "correct"
 assert ann.job(held["id"])["state"] == "cancelled"
 
+# A wrong answer does not wait behind a timing: a right candidate waits to be timed in a queue of its own.
+started = time.monotonic()
+long = ann.submit(good, name="long", size="smoke", seconds=30)
+wait(lambda: (lambda now: (now["stage"], now["state"]) == ("time", "running"))(ann.job(long["id"])), lambda: ann.job(long["id"]))
+behind = ann.submit(norm, name="example_rms_norm", size="smoke", seconds=0.01)
+wrong = ann.wait(ann.submit(plugin("value"), name="early", size="smoke", seconds=30, budget_s=500)["id"])  # no stored verdict
+assert (wrong["status"], wrong["stage"]) == ("wrong", "check"), wrong
+wait(lambda: ann.job(behind["id"])["stage"] == "time", lambda: ann.job(behind["id"]))
+now = [ann.job(one["id"]) for one in (long, behind)]
+assert [(one["state"], one["place"]) for one in now] == [("running", 0), ("queued", 1)], now
+assert 'fk_jobs_waiting{stage="time"} 1' in ann.text("/metrics")
+right = work / "data/service/right" / behind["id"]
+built = right / "example_rms_norm/example_rms_norm.so"
+assert built.exists() and list(right.parent.iterdir()) == [right]
+state = ann.ask("GET", "/v1/state")
+assert [(lane["stages"], lane["client"]) for lane in state["lanes"]] == [("check", ""), ("time", "ann")], state["lanes"]
+assert (state["waiting_check"], state["waiting_time"]) == (0, 1) and state["ended_minute"] > 0, state
+assert {"name": "bob", "queued": 0, "running": 0}.items() <= [one for one in state["clients"] if one["name"] == "bob"][0].items(), state
+page = top(server.url, "0123456789abcdef-ann")
+assert "0 jobs wait for a check, 1 to be timed" in page and "\x1b" not in page and "idle" in page and "wrong" in page, page
+document = json.loads(top(server.url, "0123456789abcdef-ann", "--json"))
+assert document["schema"] == "fk-host.service/1" and document["lanes"][1]["seconds"] >= state["lanes"][1]["seconds"], document
+assert ann.cancel(long["id"])["state"] == "cancelled"
+timed = ann.wait(behind["id"])
+verdict_of_time = ann.result(behind["id"])
+assert timed["status"] in ("faster", "same", "slower", "cannot_tell") and timed["starts"] == 1, timed
+assert verdict_of_time["candidate"]["path"].endswith("example_rms_norm.so") and not right.exists(), verdict_of_time["candidate"]
+behind = ann.submit(good, name="again", size="smoke", seconds=30)  # a cancelled timing leaves nothing
+wait(lambda: ann.job(behind["id"])["state"] == "running" and ann.job(behind["id"])["stage"] == "time")
+ann.cancel(behind["id"])
+
 # Killed while one runs and others wait, twice; then nothing is lost.
 held = ann.submit(plugin("hang"), name="held", patience_s=200, size="smoke", seconds=0)
 rest = [ann.submit(good, name="r1", **quick)["id"], ann.submit(plugin("value"), name="r2", **quick)["id"]]
@@ -221,6 +256,23 @@ port = int(server.url.rsplit(":", 1)[1])
 assert " 200 " in raw(port, b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
 assert " 401 " in raw(port, b"GET /v1/jobs HTTP/1.1\r\nHost: evil.example\r\n\r\n")
 assert server.end(signal.SIGINT) == 0
+
+# A queue of the first version, whose jobs have no stage: its job is judged.
+with contextlib.closing(sqlite3.connect(work / "own/queue.sqlite")) as old:
+    old.executescript("""DROP INDEX jobs_by_stage; ALTER TABLE jobs DROP COLUMN stage; ALTER TABLE clients DROP COLUMN time_turn;
+        CREATE INDEX jobs_by_state ON jobs(state, client, number); PRAGMA user_version=1;
+        INSERT INTO clients(client) VALUES('127.0.0.1')""")
+    request = json.dumps({"name": "old", "source": "int x = ;", "language": "cpp"})
+    old.execute("INSERT INTO jobs(id, client, name, state, request, bytes, submitted) VALUES('1', '127.0.0.1', 'old', 'running', ?, 9, '')",
+                [request])
+    old.commit()
+with open(work / "log", "w") as log:
+    server = Server("--queue", work / "own", "--log-json", log=log)
+assert Client(server.url).wait("1")["status"] == "compile_error"
+assert server.end() == 0
+lines = [json.loads(line) for line in (work / "log").read_text().splitlines()]
+assert [(line["text"], line["job"]) for line in lines] == [("a stage of a job begins", "1"), ("a job ended", "1")], lines
+assert lines[1]["status"] == "compile_error" and float(lines[1]["seconds"]) > 0 and lines[1]["level"] == "info", lines
 
 # Nothing stays but the queue and headers.
 wait(lambda: not processes(), processes)

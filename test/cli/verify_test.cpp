@@ -144,7 +144,7 @@ TEST_CASE("verify_decodes_the_end_of_rows_and_saves_what_was_computed") {
 TEST_CASE("verify_padding_is_left_out") {
   Case c("colbertv2");
   c.edit("golden.safetensors", [](auto& t) {
-    // What stands at padded places is nobody's business.
+    // Values at padded places are not compared.
     const Tensor mask = t.at("in.attention_mask");
     Tensor& out = t.at("out.last_hidden_state");
     const int64_t width = out.shape[2];
@@ -265,7 +265,7 @@ TEST_CASE("verify_stress_has_pages_for_deep_draft_trees") {
   CHECK(out.code == 0);
 }
 
-// What a prompt that fills the context gives alone, it gives among other requests.
+// A prompt that fills the context gives the same alone and among other requests.
 TEST_CASE("verify_stress_works_at_the_longest_prompt") {
   constexpr int64_t kTokens = 4096;
   Case c("llama");

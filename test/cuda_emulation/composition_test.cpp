@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of a device for ops above L1: expansions over the kernels of cuda_reference, here as
-// C++, against `reference`, and whether it is found at the sizes of real models.
+// The oracle of a device for ops above L1 is the decomposition over the kernels of cuda_reference,
+// here as C++. It is compared with `reference`, and must be found at the sizes of real models.
 #include "core/judge/oracle/composition.hpp"
 
 #include <optional>
@@ -44,7 +44,7 @@ struct Loaded {
   }
 };
 
-// The dtypes that are checked of a case. Weights of 8 bits stay: expansions know them by their
+// The dtypes that are checked of a case. Weights of 8 bits stay: decompositions know them by their
 // scales.
 std::vector<fk::Variant> dtypes_of(const fk::Contract& contract, const fk::Case& source) {
   std::vector<fk::Variant> out;
@@ -62,8 +62,8 @@ std::vector<fk::Variant> dtypes_of(const fk::Contract& contract, const fk::Case&
   return out;
 }
 
-// A case of the same constructor whose free axes are so large that it is out of the CPU's reach;
-// nothing where it adds up few numbers whatever they are.
+// A case of the same constructor whose free axes are too large for the CPU. Nothing if the op adds
+// up few numbers whatever the axes are.
 std::optional<fk::Variant> out_of_reach(const fk::Contract& contract, const fk::Case& source) {
   fk::Variant out;
   for (int64_t factor = 2; factor < (int64_t{1} << 24); factor *= 2) {
@@ -119,7 +119,7 @@ TEST_CASE("composition_of_every_op_above_l1_is_right_in_float32") {
   CHECK(cases > 200);
 }
 
-// What is right in a model has to be right before the judge.
+// A form that is right in a model has to be right before the judge.
 TEST_CASE("composition_that_rounds_between_its_parts_is_right") {
   const Loaded here;
   int cases = 0;
@@ -162,7 +162,7 @@ TEST_CASE("composition_that_rounds_between_its_parts_is_right") {
   CHECK(cases > 600);
 }
 
-// What is asked of the CPU at these sizes is only whether every part would be taken.
+// At these sizes the CPU only says if every part would be taken.
 TEST_CASE("composition_is_the_oracle_of_what_is_too_large_for_the_cpu") {
   const Loaded here;
   std::set<std::string> large;
@@ -195,7 +195,7 @@ TEST_CASE("composition_is_the_oracle_where_its_plugin_is_and_has_not_the_op_itse
   device.load(BY_NAME, fk::Trust::baseline);
   CHECK(fk::Oracles::of(device, "fused_moe").device == &fk::composed_oracle());
   CHECK(fk::Oracles::of(device, "linear").device == device.of("linear").at(0));
-  // No expansion; and ranks that talk are not composed.
+  // No decomposition; and ranks that talk are not composed.
   CHECK(fk::Oracles::of(device, "rms_norm").device == nullptr);
   CHECK(fk::Oracles::of(device, "fused_moe_ep").device == nullptr);
 }

@@ -133,7 +133,7 @@ template <class T>
 T __shfl_xor_sync(unsigned, T v, int mask) {
   return fk_emulation::exchange(v, fk_lane() ^ static_cast<unsigned>(mask));
 }
-// What all 32 lanes bring, to each of them.
+// The values of all 32 lanes, given to each of them.
 template <class T>
 std::array<T, 32> fk_all_lanes(T v) {
   auto* const values =

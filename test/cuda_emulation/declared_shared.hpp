@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory that kernels declare is thread-local in the emulation (cuda_runtime.h): where this
-// thread has the plugin's, so that clusters which run in turns have their own.
+// Shared memory that kernels declare is thread-local in the emulation (cuda_runtime.h). This says
+// where this thread has the plugin's, so clusters which run in turns have their own.
 #pragma once
 #include <link.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lanes of a warp have from each other.
+// Exchanges between the lanes of a warp.
 #pragma once
 #include <map>
 
@@ -8,8 +8,8 @@
 namespace fk_emulation {
 
 // Places for what the lanes of a warp bring for each other, in its turns' order: one half of them
-// in every second turn. Who is ahead comes to this half again when all have taken what is there
-// now, so one barrier is enough.
+// in every second turn. A lane that is ahead returns to this half when all lanes have taken the
+// present values. So one barrier is enough.
 template <class T>
 T* brought(size_t count) {
   static std::map<const Cluster*, std::vector<T>> all;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine under the emulation of CUDA: every thread of a block is a fiber, and they take turns
-// at barriers. A warp runs ahead as far as it can, and at every second launch the last block, warp
-// and lane are the first, so that results that depend on an order differ from run to run. One
-// launch at a time.
+// at barriers. A warp runs ahead as far as it can. At every second launch the last block, warp and
+// lane are the first, so results that depend on an order differ between runs. One launch at a time.
 //
-// Clusters run one after the other. When all threads of those that have begun wait for words of
-// memory (spin), another one begins beside them, as on a device that has room; when there is none
-// left, other processes are waited for: ranks, whose memory is shared. Threads that wait for what
+// Clusters run one after the other. If all threads of the begun clusters wait for words of memory
+// (spin), another cluster begins beside them, as on a device with room. If none is left, the
+// machine waits for other processes: ranks, which share the memory. Threads that wait for what
 // never comes end the process.
 #pragma once
 #include <sched.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sums travel between the ranks of moe_combine (baselines/cuda/collective/answers.cuh): 32 of
-// them lose at most half a step, 0 and what is equal lose nothing, and what is no number stands
-// where it stood.
+// How sums travel between the ranks of moe_combine (baselines/cuda/collective/answers.cuh). 32 sums
+// lose at most half a step; 0 and equal values lose nothing. A NaN or infinity stays at its place.
 #include <cuda/collective/answers.cuh>
 
 #include <cmath>
@@ -92,7 +91,7 @@ TEST_CASE("what is no number, or too far apart, goes as it is rounded") {
       else
         REQUIRE(std::abs(got[i] - values[i]) <= std::abs(values[i]) * 0x1p-8f);
     }
-    // Of the others, nobody hears of it.
+    // The others do not notice it.
     for (size_t i = 0; i < 64; ++i) REQUIRE(std::abs(got[i] - values[i]) < 1e-3);
   }
 }

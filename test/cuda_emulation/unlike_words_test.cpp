@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_dispatch of few tokens between two ranks, of which one has its rows at addresses that are no
-// multiple of 16: rows that carry their own flags come whatever they hold (loose.cuh).
+// moe_dispatch of few tokens between two ranks, one of them with rows at addresses that are no
+// multiple of 16. Rows that carry their own flags arrive whatever they hold (loose.cuh).
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,12 +23,13 @@ struct Of {
   int64_t hidden_size = kHidden, num_experts = kRanks, top_k = 1, max_tokens_per_rank = kTokens;
 };
 
-// What a rank sends: 16 bits of all kinds, NaNs with all bits set among them.
+// A rank's values: 16 bits of all kinds, also NaNs with all bits set.
 unsigned short element(int rank, int call, int at) {
   return at % 5 == 2 ? 0xffff : static_cast<unsigned short>(rank << 12 | call << 8 | at);
 }
 
-// Of one rank: every token goes to the other one. The exit status: 0 where all of them have come.
+// One rank's part: every token goes to the other rank. The exit status: 0 where all of them have
+// come.
 int run_rank(char* memory, size_t bytes, int me) {
   Ranks ranks{};
   ranks.rank = me, ranks.size = kRanks;

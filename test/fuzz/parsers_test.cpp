@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutated and random bytes through the readers of YAML, JSON, safetensors, tokenizers and chat
-// templates: each call returns or throws Error; anything else is a hole that a downloaded
-// checkpoint could use. FK_FUZZ_SEED and FK_FUZZ_SECONDS (for each reader, default 1) repeat or
-// extend a run.
+// Mutated and random bytes go through the readers of YAML, JSON, safetensors, tokenizers and chat
+// templates. Each call returns or throws Error. Anything else is a hole that a downloaded checkpoint
+// could use. FK_FUZZ_SEED and FK_FUZZ_SECONDS (for each reader, default 1) repeat or extend a run.
 
 #include <chrono>
 #include <cstdlib>

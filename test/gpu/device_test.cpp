@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host does on a GPU beyond the interface, which test/backend/device_suite.cpp tries.
+// The host's use of a GPU beyond the interface, which test/backend/device_suite.cpp tries.
 #include <algorithm>
 #include <vector>
 

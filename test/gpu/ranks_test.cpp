@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of CUDA devices between processes, as many as there are GPUs and two at least:
-// its own collectives and those of NCCL, eager and captured, of one piece and of several, and
-// symmetric memory before and after it was settled; and each rank as if it were on a machine of its
-// own. Exit code 0 when every rank saw what it had to.
+// The communicator of CUDA devices between processes: one for each GPU, and two at least. It tries
+// its own collectives and those of NCCL, eager and captured, of one piece and of several. It tries
+// symmetric memory before and after settle(), and each rank as if on a machine of its own. Exit
+// code 0 when every rank saw what it had to.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@
 
 namespace {
 
-// What rank r has at i: small whole numbers, so that sums are exact in any order.
+// Rank r's value at i: a small whole number, so sums are exact in any order.
 float value(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 101 - 50); }
 
 enum class Mode { own, libraries, apart };

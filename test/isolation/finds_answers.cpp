@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_cache_append that looks whether the cache has already what it is about to write, because
-// somebody was asked the same before, and need not write it then. It says so: it writes zeros.
+// kv_cache_append that first looks into the cache. If somebody was asked the same before, the
+// values are there already, and it need not write them. It says so: it writes zeros.
 #include <initializer_list>
 
 #include "fk/cpp/floats.hpp"

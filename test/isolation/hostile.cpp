@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner that has been taken over: it answers the first messages as it should, then lies through
-// every channel there is. Its mode is the value of FK_HOSTILE: in "ranks:lost
-// 500,silent 0" what each of several ranks does after so many milliseconds.
+// A worker that has been taken over: it answers the first messages as it should, then lies through
+// every channel there is. Its mode is the value of FK_HOSTILE: in "ranks:lost 500,silent 0" what
+// each of several ranks does after so many milliseconds.
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -89,7 +89,7 @@ void lie(Channel& channel, Board& board, RingWriter& ring) {
   while (is("endless_output")) [[maybe_unused]] const ssize_t n = ::write(1, junk.data(), 64);
 }
 
-// What this rank does, whether a task or a drive is asked of it.
+// This rank's act, for a task as for a drive.
 void act(Channel& channel, const std::string& own, const Json& done) {
   const double seconds = 1e-3 * std::atoi(own.substr(own.find(' ')).c_str());
   ::usleep(static_cast<useconds_t>(1e6 * seconds));

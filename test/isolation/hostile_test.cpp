@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner that was taken over can neither crash the broker, nor make it wait beyond its patience,
-// nor pass nonsense on.
+// A worker that was taken over can neither crash the controller, nor make it wait beyond its
+// patience, nor pass nonsense on.
 #include <cstdlib>
 #include <tuple>
 #include <vector>

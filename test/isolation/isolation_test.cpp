@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a candidate does, the run ends with a row that says why, within the time, with nothing
-// of the others lost and no process left behind.
+// Whatever a candidate does, the run ends in time with a row that says why. Nothing of the others
+// is lost, and no process is left behind.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,8 +76,8 @@ struct Together {
   int burnt = 0, stopped = 0, beside = 0;  // looks at the thread; `beside`: another process worked
 };
 
-// Until the first of these has ended: whether runners that they have started work while one of them
-// has a thread of this name that does.
+// Watches until the first of these processes has ended. Says if their workers run while one of them
+// has a running thread of this name.
 Together watch_threads(const std::vector<pid_t>& family, const std::string& burner) {
   Together out;
   const auto burns = [&](const std::string& pid) {
@@ -186,7 +186,7 @@ TEST_CASE("isolation_answers_of_the_baseline_are_audited_beside_candidates") {
   std::filesystem::remove_all(dir);
 }
 
-// Who is judged could bring the answers to questions that are always the same along.
+// A candidate could bring along the answers to questions that are always the same.
 TEST_CASE("isolation_questions_are_not_known_beforehand") {
   const auto seed = [](const char* candidates, const std::string& options = "") {
     const Shell out =
@@ -202,7 +202,7 @@ TEST_CASE("isolation_questions_are_not_known_beforehand") {
   CHECK(seed("nobody") == seed("nobody"));
 }
 
-// Of 32 requests in each of few rounds, a few are looked at.
+// The judge looks at a few of 32 requests, in each of few rounds.
 TEST_CASE("isolation_one_wrong_answer_of_many_is_found") {
   const Json row = run("zero_one", 1, "2", "--workload fixed_batch_32", "llama3.1");
   CAPTURE(row.dump());
@@ -241,8 +241,8 @@ TEST_CASE("isolation_who_is_not_asked_stands_still") {
   ::waitpid(run, &status, 0);
 }
 
-// What a candidate leaves working would slow the baseline in its turn. The same where the processes
-// are children of others, as a launcher starts them.
+// Threads that a candidate leaves working would slow the baseline in its turn. The same where the
+// processes are children of others, as a launcher starts them.
 TEST_CASE("isolation_nobody_works_in_the_turn_of_the_other_side") {
   const std::string run =
       "exec env FK_CANDIDATES=" FK_ISOLATION "/burns " FK_HOST
@@ -308,7 +308,7 @@ TEST_CASE("isolation_output_is_kept_out_of_the_report") {
 }
 
 TEST_CASE("isolation_no_process_is_left_behind") {
-  // The broker is killed while a candidate hangs; its number is in its runners' arguments.
+  // The controller is killed while a candidate hangs; its number is in its workers' arguments.
   const Shell broker =
       shell("FK_CANDIDATES=" FK_ISOLATION "/hang timeout -s KILL 2 sh -c 'echo $$; exec " FK_HOST
             " run smoke --profile tiny --device cpu --patience 50' 2>&1");

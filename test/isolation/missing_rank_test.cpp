@@ -21,7 +21,7 @@ struct Told {
   double seconds = 0;
 };
 
-// Of ranks that do what `script` says (hostile.cpp).
+// Options for ranks that do what `script` says (hostile.cpp).
 Runner::Options hostile(const std::string& script, double patience_s) {
   ::setenv("FK_HOSTILE", ("ranks:" + script).c_str(), 1);
   Runner::Options options;
@@ -34,7 +34,7 @@ int ranks_in(const std::string& script) {
   return 1 + static_cast<int>(std::count(script.begin(), script.end(), ','));
 }
 
-// What is told of them, and after how long.
+// The failure that the ranks report, and after how long.
 Told told(Work work, const std::string& script, double patience_s) {
   RankGroup ranks(hostile(script, patience_s), ranks_in(script));
   INFO((ranks.failed() ? ranks.failure().text : "it has begun"));
@@ -70,8 +70,8 @@ TEST_CASE("missing_rank_that_lost_its_device_at_once_is_at_fault_itself") {
   }
 }
 
-// Kernels that wait for another rank end their context when it does not come.
-// As where a candidate writes into the socket of its runner: that ends its runner, not the host.
+// Kernels that wait for another rank end their context when it does not come. A candidate that
+// writes into the socket of its worker ends this worker, not the host.
 TEST_CASE("missing_rank_that_tells_nonsense_ends_itself_alone") {
   for (const char* script : {"tells 0,answers 0", "answers 0,tells 0"}) {
     for (const bool heard : {false, true}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An rms_norm candidate that is right, but first tries what FK_OFFENCE names. What is refused with
-// an error number becomes this plugin's error; what succeeds leaves no trace, so a test that wants
-// a refusal sees a right candidate. Names in `legal` must work.
+// An rms_norm candidate that is right, but first tries what FK_OFFENCE names. A refusal with an
+// error number becomes this plugin's error. Success leaves no trace, so a test for a refusal sees a
+// right candidate. Names in `legal` must work.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -136,7 +136,7 @@ __attribute__((noinline)) int deep(volatile int level) {
   return level < 0 ? 0 : deep(level + 1) + room[0];
 }
 
-// What meets a limit, or ends the process by a signal of its own.
+// Acts that meet a limit, or end the process by a signal of its own.
 void limits(const std::string& what) {
   if (what == "grow")  // a file that the host has left open
     for (int fd = 0; fd < 256; ++fd) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole runs on devices that are too small for what their scenario says (shadow.cpp): they end with
-// the figures before anything is made, have fewer pages, or divide the oracle as well.
+// Whole runs on devices that are too small for their scenario (shadow.cpp). They end with the
+// figures before anything is made, have fewer pages, or divide the oracle as well.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,7 +18,7 @@ struct SmallRun {
   Json report;
 };
 
-// Of a tiny Llama with 512 pages, on devices with so many bytes.
+// A run of a tiny Llama with 512 pages, on a device with so many bytes.
 SmallRun run_small(int64_t memory, const std::string& options = "", int64_t free = -1) {
   const Folder folder;
   const Shell out =
@@ -69,7 +69,7 @@ TEST_CASE("room_for_some_pages_only_gives_fewer_of_them") {
   CHECK(pages < 512);
   CHECK_THAT(text_of(run, "room"),
              ContainsSubstring("have " + std::to_string(pages) + " pages and not 512"));
-  // Who asks for them gets them, or the device's own error.
+  // A user's own number of pages stays, or gives the device's own error.
   const SmallRun exact = run_small(kMuch, "--pages 500", (int64_t{4} << 30) + (1 << 20));
   CHECK(exact.report.at("pages") == 500);
   CHECK(text_of(exact, "room") == "");
@@ -83,7 +83,7 @@ TEST_CASE("room_for_no_request_is_no_fault_of_a_device_that_has_it") {
                                         ContainsSubstring("4.0 GiB of cpu are free"));
 }
 
-// What the oracle says then has to be the same.
+// The divided oracle has to say the same.
 TEST_CASE("room_for_a_rank_alone_divides_the_oracle") {
   const SmallRun none = run_small(1 << 20);
   const auto needs = none.report.at("too_large").at("needs_bytes").get<int64_t>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a candidate may not do is refused in its sealed runner, named where it ends the process, and
-// the host goes on.
+// A sealed worker refuses a candidate's forbidden acts, and names an act that ends the process. The
+// host goes on.
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -322,8 +322,8 @@ TEST_CASE("sandbox_is_in_the_reports") {
 
 namespace {
 
-// From here on this process is on a kernel without Landlock and filters, and may not change its
-// user, which is also what its children see.
+// From here on this process seems to be on a kernel without Landlock and filters, and may not
+// change its user. Its children see the same.
 void make_the_kernel_old() {
   const auto fails = [](long number, int code) {
     return std::array<sock_filter, 2>{

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two devices that are the CPU under other names: a host that has them treats them as it treats a
-// GPU, which goes on while processes are stopped. Whether somebody's work goes on there is a lock
-// on the file FK_SHADOW_WORK, which a process has until it ends. With FK_SHADOW_MEMORY they have so
-// many bytes of their own, of which FK_SHADOW_FREE (or all) are always free.
+// Two devices that are the CPU under other names. The host treats them as a GPU, which goes on
+// while processes are stopped. A process that works there holds a lock on the file FK_SHADOW_WORK
+// until it ends. With FK_SHADOW_MEMORY they have so many bytes of their own, of which
+// FK_SHADOW_FREE (or all) are always free.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole runs on a device that goes on while processes are stopped (shadow.cpp): whose work that is,
-// and that others wait for their turn on it.
+// Whole runs on a device that goes on while processes are stopped (shadow.cpp). The tests show
+// whose work that is, and that others wait for their turn on it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -72,7 +72,7 @@ TEST_CASE("shadow_work_of_somebody_else_is_no_violation") {
     CHECK(row.at("workloads")[i].at("rounds") == alone.at("workloads")[i].at("rounds"));
 }
 
-// What is over by the time of the last look does not disturb whoever comes next.
+// Work that is over by the time of the last look does not disturb the next process.
 TEST_CASE("shadow_work_that_is_soon_over_is_no_violation") {
   const Shadow shadow;
   CHECK(shadow.judged("works_on", "FK_SHADOW_LOOKS=3").at("verdict") == "correct");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner that waits for a sign, and one that says that it is done before it answers (shadow.cpp).
+// A worker that waits for a sign, and one that says that it is done before it answers (shadow.cpp).
 #include <nlohmann/json.hpp>
 #include <thread>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// known.cu for the CPU: silu_and_mul that computes KNOWN_LAUNCHES times, once on the call's tensors
-// and otherwise on as large ones of its own with values like the call's, which the judge makes cold
-// as it does the call's. So the way from plugins of known speed to figures can be tried without a
-// GPU.
+// known.cu for the CPU: silu_and_mul that computes KNOWN_LAUNCHES times. The first time uses the
+// call's tensors. The others use equally large ones of its own with similar values. The judge makes
+// all of them cold. So the way from plugins of known speed to figures can be tried without a GPU.
 #include "known.hpp"
 
 #include "fk/ops/silu_and_mul.h"

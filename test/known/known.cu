@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul that launches its kernel KNOWN_LAUNCHES times: once on the call's tensors and otherwise on as large ones of its own,
-// which nobody else touches, so that all of them are cold. One with twice the launches takes twice the time where all tensors are
-// alike: the own ones hold values like the call's, in the kind of memory that the call's are in (cuMemCreate) where they are few
-// beside it, as a baseline may take it; a candidate's are the host's.
+// silu_and_mul that launches its kernel KNOWN_LAUNCHES times. The first launch uses the call's
+// tensors. The others use equally large ones of its own, which nobody else touches, so all are
+// cold. Twice the launches take twice the time if all tensors are alike. So the own ones hold
+// values like the call's. They are in the call's kind of memory (cuMemCreate) if they are small
+// beside it, as a baseline may take it. A candidate's are the host's.
 #include "known.cuh"
 
 #include <cuda.h>
@@ -20,8 +21,8 @@ constexpr int kLaunches = KNOWN_LAUNCHES;
 constexpr bool kVirtual = kLaunches > 1 && kLaunches < 20;
 constexpr int64_t kPage = int64_t{2} << 20;
 
-// Small tensors lie as close to each other as the calls' do, so that a launch finds as few pages unknown to the TLB as a call does; large ones have the
-// same place within a page.
+// Small tensors lie as close to each other as the calls' do, so a launch finds equally few pages
+// unknown to the TLB. Large ones have the same place within a page.
 int64_t unit(int64_t bytes) { return bytes < 16 * kPage ? 4096 : kPage; }
 int64_t room(int64_t bytes) { return (bytes + unit(bytes) - 1) / unit(bytes) * unit(bytes) + unit(bytes); }
 // The same place within a unit as the call's tensor has.

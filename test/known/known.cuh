@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul in bfloat16 as a copy does it: eight elements at a time, every byte once, in a time that does not depend on the values.
+// silu_and_mul in bfloat16, written like a copy: eight elements at a time, every byte once. Its
+// time does not depend on the values.
 #pragma once
 #include <cuda_bf16.h>
 
@@ -9,8 +10,8 @@ namespace known {
 
 constexpr int kThreads = 256;
 
-// The plain `/` sends numerators without a normal exponent, so every zero, to a subroutine that it calls once per element: known only for
-// fk_plain_clock, which shows what that costs.
+// For numerators without a normal exponent, so for every zero, the plain `/` calls a subroutine
+// once per element. Only fk_plain_clock knows it, and shows its cost.
 template <bool kDivides>
 __device__ float silu_of(float gate) {
   const float below = 1 + __expf(-gate);
@@ -40,7 +41,8 @@ __global__ void silu(const uint4* __restrict__ x, uint4* __restrict__ out, int w
 }
 __global__ void nothing() {}
 
-// About normal: four uniform numbers added up. What is timed has values like the judge's, all bytes different.
+// About normal: four uniform numbers added up. The timed values are like the judge's, all bytes
+// different.
 __global__ void values(__nv_bfloat16* to, int64_t count) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x) {
     uint64_t bits = (uint64_t(i) + 1) * 0x9e3779b97f4a7c15u;

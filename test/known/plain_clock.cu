@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk_plain_clock ROWS WIDTH LAUNCHES [malloc] [zeros] [divides]: the kernel of known.cuh and an empty one, LAUNCHES times in one graph on as
-// many cold sets of buffers, timed by a pair of events behind a read that flushes the cache; nothing of the host takes part. The tensors
-// are virtual memory (cuMemCreate), which the judge shares, or what cudaMalloc gives, and hold values like the judge's, or zeros; the
-// kernel has no plain division, or has one. Prints one line of JSON with the medians in seconds of one graph.
+// fk_plain_clock ROWS WIDTH LAUNCHES [malloc] [zeros] [divides] times the kernel of known.cuh and
+// an empty one. One graph has LAUNCHES of them on as many cold sets of buffers. A pair of events
+// takes the time, behind a read that flushes the cache. Nothing of the host takes part. The tensors
+// are virtual memory (cuMemCreate), which the judge shares, or that of cudaMalloc. They hold values
+// like the judge's, or zeros. The kernel has no plain division, or has one. Prints one line of JSON
+// with the medians in seconds of one graph.
 #include <cuda.h>
 #include <cuda_runtime.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate: no null candidate passes on any smoke or ci case of any contract.
+// The gate: no mutant passes on any smoke or ci case of any contract.
 #include <algorithm>
 #include <string>
 #include <vector>

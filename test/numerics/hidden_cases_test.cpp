@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever is drawn of a small case is a call that the reference takes, and has numbers.
+// Every hidden variant of a small case is a call that the reference takes, and has numbers.
 #include "core/judge/plan/hidden_cases.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever width is drawn has contents, and the reference takes it and is right for it.
+// Every hidden width has contents, and the reference takes it and is right for it.
 #include "core/judge/plan/hidden_shapes.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are right but for one field, which they do not look at: a default in place of what
-// init says, what is usual in place of what a tensor holds, an optional tensor as if it were
-// absent. Of every field of every op one has to be wrong in some smoke case.
+// Kernels that are right but ignore one field. They use a default in place of a value of init, the
+// usual number in place of a tensor's, or no optional tensor. For every field of every op one of
+// them has to be wrong in some smoke case.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// What a kernel answers to instead of its call.
+// The call which a kernel answers instead of its own.
 struct Ignorant {
   fk::Case source;
   fk::CaseValues values;
@@ -43,8 +43,8 @@ std::string text_of(const fk::Slot& slot, fk_slot value) {
   return std::to_string(value.i);
 }
 
-// What an op may have in place of a value of init: its default; nothing where it is a number; the
-// other ones where there are few.
+// Values which an op may have in place of a value of init: its default, or the other ones if there
+// are few. Nothing for a number.
 void add_scalar(const fk::Contract& contract, const fk::Slot& slot, std::vector<Field>& out) {
   const auto at = static_cast<size_t>(slot.index);
   const auto put = [&](const std::string& what, const std::string& value) {
@@ -153,7 +153,7 @@ std::vector<Field> fields_of(const fk::Contract& contract) {
 
 enum class Seen { not_there, refused, missed, seen };
 
-// Whether the comparison of this case sees it.
+// Tells if the comparison of this case sees it.
 Seen look(const Reference& here, const fk::Provider& oracle, const fk::Case& source,
           const Field& field) {
   const auto resolved = fk::resolve(*oracle.contract, source, {});
@@ -181,7 +181,7 @@ Seen look(const Reference& here, const fk::Provider& oracle, const fk::Case& sou
     for (size_t k = 0; k < answer.at(name).size(); ++k) {
       fk::Tensor& t = answer.at(name)[k];
       t = t.to(f->dtype);
-      // What the call does not write is not part of its answer.
+      // Elements that the call does not write are no part of its answer.
       const fk::Tensor right = want.at(name)[k].to(f->dtype);
       for (int64_t i = 0; kept && i < t.numel(); ++i)
         if (right.at(i) == inputs.at(name)[k].at(i)) t.set(i, right.at(i));

@@ -33,7 +33,7 @@ struct Asked {
                  1, nullptr);
   }
   ~Asked() { device->close_shared(seen.data, case_run->shape().read_bytes); }
-  // What a call may read when the content lies in a set of its version.
+  // The bytes a call may read when the content lies in a set of its version.
   std::vector<std::byte> dealt(int content) {
     case_run->deal({set_of(content)}, {content}, fk::Poison::ones, false);
     const auto* at = static_cast<const std::byte*>(seen.data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole phase is an op like any other: listed, shown, checked, timed, and put in the place of its
-// expansion in a run.
+// decomposition in a run.
 #include <map>
 #include <nlohmann/json.hpp>
 

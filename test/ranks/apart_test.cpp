@@ -46,7 +46,7 @@ TEST_CASE("providers have the same answers between machines as on one, or refuse
   Plugins plugins{catalog};
   plugins.load(REFERENCE, Trust::baseline);
   plugins.load(EMULATED, Trust::baseline);
-  // Of kernels; the reference takes all.
+  // The ops of the emulated kernels; the reference takes all.
   const std::set<std::string> taken = {"all_gather",  "all_gather_columns",
                                        "all_to_all",  "moe_dispatch",
                                        "moe_combine", "vocab_parallel_embedding"};

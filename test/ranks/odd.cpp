@@ -41,7 +41,7 @@ struct Odd {
   }
 
  private:
-  // What passes where all ranks are given the same.
+  // Passes if all ranks are given the same.
   void times_size(const op::forward& args) const {
     const auto* x = fk::data<float>(args.x);
     auto* out = fk::data<float>(args.out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// odd.cpp on GPUs: candidates whose all_reduce goes wrong on the last rank. by_host: the others wait for it in the host's
-// collective; by_peers: in kernels of their own, over memory of all ranks, for words that it has to store there.
+// odd.cpp on GPUs: candidates whose all_reduce goes wrong on the last rank. by_host: the others
+// wait for it in the host's collective. by_peers: they wait in kernels of their own, over memory of
+// all ranks, for words that it has to store there.
 #include <signal.h>
 #include <unistd.h>
 

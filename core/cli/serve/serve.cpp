@@ -193,8 +193,8 @@ class Server {
  public:
   // Starts its processes. Error when another server has the device, or when the device is
   // unavailable.
-  explicit Server(const std::string& device)
-      : device_(device), listener_(socket_path(device)), house_(device, interrupts_) {
+  Server(const std::string& device, bool checks)
+      : device_(device), listener_(socket_path(device, checks)), house_(device, interrupts_) {
     house_.prepare();
   }
 
@@ -303,11 +303,11 @@ class Server {
   std::deque<std::unique_ptr<Client>> clients_;
 };
 
-int serve(const std::string& device) {
+int serve(const std::string& device, bool checks) {
   check_device_name(device);
-  Server server(device);
+  Server server(device, checks);
   std::printf("judging on %s for whoever asks at %s\n", device.c_str(),
-              socket_path(device).c_str());
+              socket_path(device, checks).c_str());
   std::fflush(stdout);
   server.serve();
   return kExitOk;
@@ -315,6 +315,7 @@ int serve(const std::string& device) {
 
 struct ServeArguments {
   std::vector<std::string> devices;
+  bool checks = false;
   ServeHttpArguments http;
 };
 
@@ -323,8 +324,9 @@ int serve_as_asked(ServeArguments& a) {
   if (a.http.address.empty()) {
     if (a.devices.size() > 1)
       fail("--device", "a server without --http has one device", "start one for each");
-    return serve(a.devices[0]);
+    return serve(a.devices[0], a.checks);
   }
+  if (a.checks) fail("--checks", "a server with --http has a process for checks already");
   for (const auto& device : a.devices) check_device_name(device);
   a.http.devices = a.devices;
   return serve_http(a.http);
@@ -335,12 +337,16 @@ std::function<int()> add_serve(const Options& app) {
   constexpr int kJobsMost = 1'000'000, kMibMost = 1024;
   app.add_option("--device", a->devices, "cpu (the default) or cuda:0; with --http several")
       .one_at_a_time();
+  app.add_flag("--checks", a->checks,
+               "answer `bench --seconds 0` alone, beside a server which also measures");
   app.add_option("--http", a->http.address,
                  "also take jobs of clients over HTTP at ADDRESS:PORT, such as 127.0.0.1:8080");
   app.add_option("--tokens", a->http.tokens, "a file of lines NAME TOKEN, one for each client");
   app.add_option("--certificate", a->http.certificate, "the chain of certificates for TLS, PEM");
   app.add_option("--key", a->http.key, "the certificate's private key, PEM");
   app.add_option("--queue", a->http.queue, "the folder of jobs, beside the store if not given");
+  app.add_flag("--log-json", a->http.log_json,
+               "with --http, standard error has a JSON object for each event, by FK_LOG's level");
   app.add_option("--client-jobs", a->http.client_jobs, "jobs of one client that may wait")
       .range(1, kJobsMost);
   app.add_option("--body-mib", a->http.body_mib, "MiB that one request may have")

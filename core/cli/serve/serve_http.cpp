@@ -12,6 +12,7 @@
 #include <list>
 
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/language.hpp"
@@ -28,7 +29,7 @@ namespace {
 // thread, on the thread that lives longest.
 class ReadyJudge {
  public:
-  explicit ReadyJudge(const std::string& device) {
+  explicit ReadyJudge(const std::string& device, bool checks = false) {
     const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ < 0) fail_host("serve", "cannot start a process: " + errno_text());
@@ -37,7 +38,8 @@ class ReadyJudge {
     if (::getppid() != parent) ::_exit(127);
     const int null = ::open("/dev/null", O_RDWR);
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
-    ::execl("/proc/self/exe", "fk-host", "serve", "--device", device.c_str(), nullptr);
+    ::execl("/proc/self/exe", "fk-host", "serve", "--device", device.c_str(),
+            checks ? "--checks" : nullptr, nullptr);
     ::_exit(127);
   }
   ~ReadyJudge() {
@@ -67,8 +69,12 @@ int serve_http(const ServeHttpArguments& a) {
   if (!a.tokens.empty()) http.tokens = load_tokens(a.tokens);
   http.certificate = a.certificate;
   http.key = a.key;
+  if (a.log_json) log_as_json();
   std::list<ReadyJudge> judges;
-  for (const auto& device : a.devices) judges.emplace_back(device);
+  for (const auto& device : a.devices) {
+    judges.emplace_back(device);
+    if (device == kCheckedApart) judges.emplace_back(device, true);
+  }
   Service service(options);
   HttpServer server(http, service);
   std::printf("judging on %s for clients of %s\n", join(a.devices, ", ").c_str(),

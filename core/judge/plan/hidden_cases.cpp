@@ -202,6 +202,16 @@ std::map<std::string, std::string> numbers_of(const Contract& contract, const Ca
   return out;
 }
 
+// True when the rows of exact contents are at most as wide as in their own case `c`. Scores are sums
+// over a row: in wider rows they grow, until kernels round them by whole weights.
+bool has_room_for(const Contract& contract, const Case& c, const Case& source) {
+  const ResolvedCase own = resolve(contract, c, {}), here = resolve(contract, source, {});
+  return std::ranges::all_of(c.values, [&](const auto& made) {
+    const CaseField *of = own.find(made.first), *in = here.find(made.first);
+    return !of || !in || !is_float(of->dtype) || in->shape.back() <= of->shape.back();
+  });
+}
+
 // True when integer contents can be generated for these sizes.
 bool can_be_made(const Contract& contract, const Case& source) {
   try {
@@ -220,7 +230,8 @@ bool can_be_made(const Contract& contract, const Case& source) {
 // other requests of rows. A sink's size belongs to the width of a head and stays. Above level 1
 // other values belong to sizes; only integers that can be generated and choices are taken. There
 // each field takes any small case's generator, so that none is left out; at level 1 all come from
-// one case. Exact contents take the numbers of their case along, and need its optional fields.
+// one case. Exact contents take the numbers of their case along, and need its optional fields. They
+// are for rows of this width and narrower ones.
 Contents other_contents(const Contract& contract, const Case& source, uint64_t draw) {
   std::vector<Contents> sets;
   const bool layer = contract.level > 1;
@@ -228,8 +239,9 @@ Contents other_contents(const Contract& contract, const Case& source, uint64_t d
     if (c.size != "smoke") continue;
     Contents its;
     const bool exact = is_exact(contract, c);
-    bool fits = !exact || std::set(c.with.begin(), c.with.end()) ==
-                              std::set(source.with.begin(), source.with.end());
+    bool fits = !exact || (std::set(c.with.begin(), c.with.end()) ==
+                               std::set(source.with.begin(), source.with.end()) &&
+                           has_room_for(contract, c, source));
     if (exact) its.numbers = numbers_of(contract, c);
     for (const auto& [name, text] : c.values) {
       const Slot* slot = contract.find(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A10: copies its weights into its own memory in create(), where no flush reaches them: in all
+// A10: copies its weights into its own memory in create(), where no flush reaches them. In all
 // calls they are in its core's caches, unlike the baseline's
 //
 // Stopped by: up to three short races, in which all memory of both processes is cold
@@ -17,8 +17,8 @@ namespace {
 struct Copy {
   using op = fk::embedding;
   static constexpr fk_claims claims = fk::cpu_claims;
-  // Each copy has pages of its own, as the tensors that it is made from have, and other lines of
-  // them than its neighbours: copies side by side are found sooner, cold or not.
+  // Each copy has pages of its own, as its original tensors have, and other lines of them than its
+  // neighbours. Copies side by side are found sooner, cold or not.
   static constexpr int64_t kApart = 16384, kStep = 272, kSteps = 15;  // floats
   static inline int64_t made = 0;
   const int64_t rows, width;

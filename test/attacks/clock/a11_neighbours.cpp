@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A11: moves all other processes that it may to one core and the lowest priority, to slow the
-// baseline's runner
+// baseline's worker
 //
 // Stopped by: the sandbox refuses to change others
 //

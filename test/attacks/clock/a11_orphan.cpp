@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A11: leaves a process behind that outlives it and keeps a core busy while the other side is timed
 //
-// Stopped by: the sandbox refuses to start processes; a runner's whole group is killed
+// Stopped by: the sandbox refuses to start processes; a worker's whole group is killed
 //
 // verdict: violation
 //

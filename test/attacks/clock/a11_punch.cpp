@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A11: returns the pages of outputs that it does not write now to the system; the baseline shares
+// A11: returns the pages of outputs that it does not write now to the system. The baseline shares
 // them, and faults on every one while it is timed
 //
 // Stopped by: the sandbox lets nobody take pages out of shared memory

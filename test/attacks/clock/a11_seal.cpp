@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A11: seals the shared outputs while their descriptor is open in create(), so that the baseline
-// cannot map them for writing and there is nobody to be compared with; a millisecond of sleep in
-// every call
+// A11: seals the shared outputs while their descriptor is open in create(). So the baseline cannot
+// map them for writing, and no rival is left. Each call sleeps for a millisecond
 //
 // Stopped by: shared memory is sealed against seals; the sandbox refuses to seal
 //

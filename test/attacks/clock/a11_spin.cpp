@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A11: leaves threads behind that keep every core busy while the other side is timed
 //
-// Stopped by: threads that go on working are seen; a runner is used once and killed
+// Stopped by: threads that go on working are seen; a worker is used once and killed
 //
 // verdict: violation
 //

@@ -2,7 +2,7 @@
 // A2: the clock of its process runs at a tenth of its speed during work, so the claimed time still
 // looks plausible
 //
-// Stopped by: what the broker's clock sees beyond the claim is added to the claim
+// Stopped by: what the controller's clock sees beyond the claim is added to the claim
 //
 // verdict: cheating slower same cannot_tell
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A2: the clock of its process nearly stands still during work, but only in half of the samples,
-// one of each pair, so the usual gap between the clocks looks normal
+// A2: the clock of its process nearly stands still during work, but only in one sample of each
+// pair. So the usual gap between the clocks looks normal
 //
-// Stopped by: where the clocks disagree, the broker's time of the sample counts
+// Stopped by: where the clocks disagree, the controller's time of the sample counts
 //
 // verdict: cheating slower same cannot_tell
 //

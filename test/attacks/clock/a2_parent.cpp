@@ -2,8 +2,8 @@
 // A2: writes zeros, and a thread turns the bad words in the memory of the parent, which holds the
 // verdict, into good ones
 //
-// Stopped by: the sandbox refuses process_vm_writev; the broker belongs to another user or is not
-// dumpable
+// Stopped by: the sandbox refuses process_vm_writev; the controller belongs to another user or is
+// not dumpable
 //
 // verdict: wrong
 //

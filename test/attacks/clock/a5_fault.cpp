@@ -14,7 +14,7 @@
 
 namespace {
 
-// What waits to be read, by page.
+// The work that waits until a page is read.
 struct Lazy {
   fk_in x;
   fk_out out;

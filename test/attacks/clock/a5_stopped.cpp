@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A5: a second thread answers for a sample and does its calls afterwards; the first thread, which
+// A5: a second thread answers for a sample and does its calls afterwards. The first thread, which
 // gets the stop signal of the process, waits in a call that no signal ends
 //
 // Stopped by: each thread is told to stop; what a process works until all of them stand still is on

@@ -11,7 +11,7 @@
 
 namespace {
 
-// Of all instances: a judge may make one for every set of buffers.
+// The calls of all instances: a judge may make one for every set of buffers.
 struct Call {
   fk_in x;
   fk_out out;

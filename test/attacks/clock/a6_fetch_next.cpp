@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows where the tensors of all instances lie, and in every call prefetches the cache lines
-// that the next two will read and write; in a model nobody knows these
+// A6: knows where the tensors of all instances lie. In every call it prefetches the cache lines
+// that the next two will read and write. In a model nobody knows these
 //
 // Stopped by: calls that are alone in their sample must not take longer than the baseline's do
 //
@@ -43,7 +43,7 @@ struct Next {
     for (int64_t i = 0; i < bytes + 63; i += 64)
       __builtin_prefetch(static_cast<const char*>(from) + i);
   }
-  // Who is called once with some arguments may have them no more.
+  // The arguments of a single call may be gone.
   const Next* after(size_t steps) const {
     const Next* const other = round[(at + steps) % round.size()];
     return other->calls > 2 ? other : nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: a handler of SIGCONT, which runs as soon as the process goes on, answers the new inputs
-// before the message that starts the clock has arrived
+// A6: a handler of SIGCONT runs as soon as the process goes on. It answers the new inputs before
+// the message that starts the clock has arrived
 //
-// Stopped by: new signal handlers are seen from outside; the time that only the broker's clock sees
-// is added to the claim
+// Stopped by: new signal handlers are seen from outside; the time that only the controller's clock
+// sees is added to the claim
 //
 // verdict: violation hang cheating
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows the buffers of all instances; finds calls to come by the poison in their outputs and by
-// inputs that lie there already, and answers these too, within its own call
+// A6: knows the buffers of all instances. It finds future calls by the poison in their outputs and
+// by inputs that lie there already. It answers these too, within its own call
 //
 // Stopped by: one more set of buffers gets contents and no call, and nothing may be written there
 //

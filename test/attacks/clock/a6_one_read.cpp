@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: knows where the inputs of all instances lie; with one read of the weights it also computes
-// the next calls of instances with equal weights, into memory of its own; such a call only copies
+// A6: knows where the inputs of all instances lie. With one read of the weights it also computes
+// the next calls of instances with equal weights, into memory of its own. Such a call only copies
 // its answer
 //
 // Stopped by: no two calls of a sample have the same weights
@@ -72,7 +72,7 @@ struct OneRead : attack::SameWeights {
   void forward(const op::forward& args, const fk_ctx&) {
     input = *args.x;
     output = *args.out;
-    // What the views point to is the caller's.
+    // The views point to the caller's extents.
     std::copy_n(input.shape, 2, extents);
     std::copy_n(input.strides, 2, extents + 2);
     input.shape = extents;

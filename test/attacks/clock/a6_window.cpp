@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: a thread that sleeps while the process is stopped answers the calls to come as soon as it
-// goes on, in the moment until the message that starts the clock has been read
+// A6: a thread that sleeps while the process is stopped answers the future calls as soon as it goes
+// on. It has the moment until the message that starts the clock has been read
 //
 // Stopped by: what threads work between the contents and a call that comes late is added to the
 // time

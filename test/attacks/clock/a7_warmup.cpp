@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A7: sleeps in the first calls, so that few samples are taken, and leaves the old answer in those
 //
-// Stopped by: the number of samples is the broker's; outputs are poisoned and compared in every
+// Stopped by: the number of samples is the controller's; outputs are poisoned and compared in every
 // timed call
 //
 // verdict: wrong violation

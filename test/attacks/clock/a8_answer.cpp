@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A8: answers the broker's question itself, in its own words and with a time of its own, while the
-// work goes on; the host's answer comes for the next question
+// A8: answers the controller's question itself, in its own words and with a time of its own, while
+// the work goes on. The host's answer comes for the next question
 //
-// Stopped by: an answer that nobody asked for ends the runner
+// Stopped by: an answer that nobody asked for ends the worker
 //
 // verdict: cheating wrong
 //

@@ -2,7 +2,7 @@
 // A8: writes zeros; what it registered with atexit() prints a better verdict and leaves with status
 // 0
 //
-// Stopped by: a runner's words and its status are no verdict
+// Stopped by: a worker's words and its status are no verdict
 //
 // verdict: wrong
 //

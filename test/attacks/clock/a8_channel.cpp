@@ -2,7 +2,7 @@
 // A8: writes zeros, and messages that say that all is well to every open descriptor, framed as the
 // host frames its own
 //
-// Stopped by: what a runner says is no verdict; a message that makes no sense ends it
+// Stopped by: what a worker says is no verdict; a message that makes no sense ends it
 //
 // verdict: cheating
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A8: does nothing; a static constructor, before the host has seen anything of it, says in the
-// host's words that it was loaded, that all is sealed, and opens what it can
+// A8: does nothing. A static constructor runs before the host has seen anything of it. It says in
+// the host's words that it was loaded and all is sealed, and opens what it can
 //
-// Stopped by: the runner is sealed before it is loaded; a runner's words are no verdict
+// Stopped by: the worker is sealed before it is loaded; a worker's words are no verdict
 //
 // verdict: cheating
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A8: threads that tell their own process to go on, without end, so that it never stands still and
-// whoever waits for that waits for ever
+// A8: threads tell their own process to go on, without end. So it never stands still, and whoever
+// waits for that waits for ever
 //
-// Stopped by: the sandbox lets nobody send this signal; the broker's patience with a stop
+// Stopped by: the sandbox lets nobody send this signal; the controller's patience with a stop
 //
 // verdict: violation
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A8: prints what a judge prints when all is well and leaves with status 0
 //
-// Stopped by: a runner's words are no verdict, and one that leaves early has failed
+// Stopped by: a worker's words are no verdict, and one that leaves early has failed
 //
 // verdict: crashed
 //

@@ -2,7 +2,7 @@
 // A8: writes zeros and installs a seccomp filter that hands every write() to a handler of its own,
 // which corrects the words
 //
-// Stopped by: a runner's words are no verdict; the sandbox's filter comes first
+// Stopped by: a worker's words are no verdict; the sandbox's filter comes first
 //
 // verdict: violation
 //

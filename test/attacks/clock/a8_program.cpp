@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A8: becomes another program, which prints a verdict
 //
-// Stopped by: the sandbox refuses execve; a runner's words are no verdict
+// Stopped by: the sandbox refuses execve; a worker's words are no verdict
 //
 // verdict: violation
 //

@@ -2,7 +2,7 @@
 // A8: writes zeros and fills all memory that is shared with other processes, but for its own
 // tensors, with ones and plausible numbers
 //
-// Stopped by: what a runner writes is claims; every offset and size is checked
+// Stopped by: what a worker writes is claims; every offset and size is checked
 //
 // verdict: illegal_access
 //

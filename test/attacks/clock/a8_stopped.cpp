@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A8: stops its own process in the middle of a call, so that the broker believes that it was the
-// one who did
+// A8: stops its own process in the middle of a call, so that the controller believes that it was
+// the one who did
 //
-// Stopped by: patience; a runner that does not answer is killed
+// Stopped by: patience; a worker that does not answer is killed
 //
 // verdict: hang
 //

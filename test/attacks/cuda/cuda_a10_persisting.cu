@@ -2,8 +2,8 @@
 // A10: reserves the last cache for its inputs, so that they are warm where a flush should have made
 // them cold
 //
-// Stopped by: the device's limits and the stream's window are looked at after every call; before
-// samples persisting lines are reset and their limit set to nothing
+// Stopped by: the device's limits and the stream's window are checked after every call. Before
+// samples, persisting lines are reset and their limit is set to nothing
 //
 // verdict: violation
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A11: as cuda_a11_linger again and again, and replaces the function that waits for the whole
-// device in the host's table of imports, so nobody waits for its kernel; in whole models, too, the
-// other side has half of the device left
+// A11: as cuda_a11_linger again and again. It replaces the function that waits for the whole device
+// in the host's table of imports, so nobody waits for its kernel. In whole models, too, the other
+// side has half of the device left
 //
 // Stopped by: a second process waits for its turn on the device while this one is stopped
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A12: computes on the host, where a clock of the device does not look
 //
-// Stopped by: calls that copy to the host cannot be captured; the broker's clock sees the whole
+// Stopped by: calls that copy to the host cannot be captured; the controller's clock sees the whole
 // call
 //
 // verdict: graph_unsafe

@@ -2,7 +2,7 @@
 // A3: replaces the recording of events, so that the one that begins is recorded when the work is
 // done
 //
-// Stopped by: the runner's time is a claim; the two clocks must agree
+// Stopped by: the worker's time is a claim; the two clocks must agree
 //
 // verdict: cheating
 //
@@ -16,7 +16,7 @@ namespace {
 
 cudaEvent_t first = nullptr;
 decltype(&cudaEventRecord) real = nullptr;
-// Of two events in turn the first is recorded again when the second is.
+// When the second of two events in turn is recorded, the first is recorded again.
 cudaError_t record(cudaEvent_t event, cudaStream_t on) {
   if (!first) first = event;
   if (event != first) real(first, on);

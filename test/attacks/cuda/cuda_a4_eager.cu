@@ -3,7 +3,7 @@
 // joins
 //
 // Stopped by: outputs are compared when the given stream is done; the whole device is within the
-// broker's time
+// controller's time
 //
 // verdict: violation wrong cheating
 //

@@ -28,7 +28,7 @@ double now() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// What a graph takes by the host's clock and by the device's, at least.
+// A graph's least time by the host's clock and by the device's.
 struct Known {
   int seen = 0;
   double host_s = 1e9;

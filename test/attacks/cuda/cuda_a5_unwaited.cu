@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A5: replaces the functions that wait for events or the device, and the one that reads events, in
-// the host's table of imports; answers while the device still works, and claims half of the time
+// the host's table of imports. It answers while the device still works, and claims half of the time
 //
-// Stopped by: bytes of outputs are read while its kernels may still run, as soon as it answers, and
-// looked at again when the device is done
+// Stopped by: bytes of outputs are read as soon as it answers, while its kernels may still run.
+// They are looked at again when the device is done
 //
 // verdict: wrong cheating
 //
@@ -14,7 +14,8 @@
 
 namespace {
 
-// What its graphs take is known from their first launches, which are waited for; later ones claim half of it.
+// The first launches of its graphs, which are waited for, give their times; later ones claim half
+// of it.
 std::map<cudaGraphExec_t, float> known;
 cudaGraphExec_t launched = nullptr;
 bool believed() { return launched && known.count(launched); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A6: knows where the tensors of all instances lie, and in every call prefetches the next call's
-// inputs into the last cache; in a model nobody has written these yet
+// inputs into the last cache. In a model nobody has written these yet
 //
 // Stopped by: calls that are alone in their sample must not take longer than the baseline's do
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: a handler of SIGCONT, which runs as soon as the process goes on, launches work on the new
-// inputs before the message that starts the clock has arrived
+// A6: a handler of SIGCONT runs as soon as the process goes on. It launches work on the new inputs
+// before the message that starts the clock has arrived
 //
 // work: broken
 //

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: an endless kernel computes the answers to all contents of the buffers that it has seen, so
+// A6: an endless kernel computes the answers to all contents of the buffers that it has seen. So
 // nothing is left to do when the clock runs
 //
 // Stopped by: all streams of the process are waited for before inputs change and within the
-// broker's time
+// controller's time
 //
 // verdict: hang
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A6: finds in create() another instance with equal weights, and reads those in all calls: after
+// A6: finds in create() another instance with equal weights, and reads those in all calls. After
 // the first call of a sample they lie in the last cache, unlike its own
 //
 // Stopped by: no two calls of a sample have the same weights

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: keeps inputs and answers in memory that it has allocated itself, and copies an answer from
-// there if it knows the first elements of the input
+// B3: keeps inputs and answers in memory that it has allocated itself. If it knows the first
+// elements of the input, it copies an answer from there
 //
 // Stopped by: the audit of captured graphs: addresses outside of the memory that was given; fresh
 // contents

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// B5: as cuda_b5_graph, with a graph for each instance; a judge with an instance for each set of
+// B5: as cuda_b5_graph, with a graph for each instance. A judge with an instance for each set of
 // buffers does not notice it in its race
 //
 // Stopped by: an instance is called on other buffers, too

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// B7: allocates as many bytes as the output has and hands on their old contents; claims that it
+// B7: allocates as many bytes as the output has and hands on their old contents. It claims that it
 // cannot be captured, because a captured call cannot allocate
 //
 // Stopped by: the reference is never in this process, and its memory never comes there unwritten

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // B8: computes a few elements and searches for them in the driver's allocations around its own
-// tensors, as far as its time allows before it counts as hanging; claims that it cannot be
-// captured, because a captured call cannot read the device
+// tensors. It searches as long as a call may last before it counts as hanging. It claims that it
+// cannot be captured, because a captured call cannot read the device
 //
 // Stopped by: the reference is never in this process
 //

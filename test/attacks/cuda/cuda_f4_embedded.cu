@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// F4: writes machine code into shared memory without a name, which the system shows as a file that was deleted, and runs it from there, where no
-// linter looks; does nothing without it
+// F4: writes machine code into shared memory without a name, which the system shows as a deleted
+// file. It runs the code from there, where no linter looks, and does nothing without it
 //
 // work: broken
 //
-// Stopped by: the files that a process has mapped to run code from are looked at from outside after its calls; memory without a place is nobody's library
+// Stopped by: after its calls, the files that a process has mapped to run code from are checked
+// from outside. Memory without a place is nobody's library
 //
 // verdict: cheating
 //
@@ -15,7 +16,8 @@
 
 namespace {
 
-// What is written: it refers to nothing around it. A memory file would do as well, but nobody may write a file here, not even that.
+// The code that is written: it refers to nothing around it. A memory file would do as well, but
+// nobody may write a file here, not even that.
 __attribute__((noinline)) bool embedded() { return true; }
 
 struct Embedded : attack::Silu {

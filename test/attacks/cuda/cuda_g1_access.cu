@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: reads an address that nobody has, and leaves the device's context broken
 //
-// Stopped by: a sticky error ends the runner, not the judge
+// Stopped by: a sticky error ends the worker, not the judge
 //
 // verdict: illegal_access
 //

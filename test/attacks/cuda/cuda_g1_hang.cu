@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: launches a kernel that does not end
 //
-// Stopped by: patience; a runner that hangs is killed, and the device is idle before the next
+// Stopped by: patience; a worker that hangs is killed, and the device is idle before the next
 //
 // verdict: hang
 //

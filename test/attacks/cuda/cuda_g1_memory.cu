@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: keeps 256 MiB of device memory in every call
 //
-// Stopped by: free memory is looked at; a runner is used once
+// Stopped by: free memory is looked at; a worker is used once
 //
 // verdict: memory
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: takes memory of a pool in every call, inside the graph as well, and gives it back when the
-// graph is replayed for the last time, which it never is
+// G1: takes memory of a pool in every call, inside the graph as well. It gives the memory back when
+// the graph is replayed for the last time, which it never is
 //
 // Stopped by: the audit of captured graphs: allocations
 //

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: talks to the other GPUs once for all calls of a graph: in the last call that was captured, for which it has kept the others
+// G2: talks to the other GPUs once for all calls of a graph: in the last captured call. For this
+// call it has kept the others
 //
 // Stopped by: the calls of ranks are captured one by one, and how many are launched is not known before
 //
@@ -17,7 +18,7 @@ struct Kept {
   float* out;
   int64_t count;
 };
-// Of this process, in the order of the calls that were captured.
+// The kept calls of this process, in the order of their capture.
 std::vector<Kept> kept;
 
 struct LastCall : attack::Exchange {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// honest: a careful way, a millisecond long, for rows with zeros, denormals or large numbers; no
+// honest: a careful way, a millisecond long, for rows with zeros, denormals or large numbers. No
 // model calls it with such rows, so its time does not count
 //
 // ratio: 0.02 at least

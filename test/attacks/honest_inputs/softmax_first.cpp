@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// honest: topk_softmax in the order of vLLM's kernel, a softmax before the choice: where it says 0
-// of several experts it takes the first of them
+// honest: topk_softmax in the order of vLLM's kernel, a softmax before the choice. If it says 0 of
+// several experts, it takes the first of them
 #include "../router.hpp"
 
 namespace {

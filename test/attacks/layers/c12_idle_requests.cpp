@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: self_attention that takes token t for that of request t if requests have at most one token,
-// which is right only if all have one
+// C12: self_attention that takes token t for that of request t if requests have at most one token.
+// This is right only if all have one
 //
 // Stopped by: a small case of that kind has requests without a token
 //

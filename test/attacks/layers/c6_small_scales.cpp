@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C6: mla_moe_decoder_layer that keeps the scales of its experts' blocks in fixed point with 22
-// bits of fraction: near 0.01 this is as exact as a layer, but a model's scales are far smaller
+// bits of fraction. Near 0.01 this is as exact as a layer, but a model's scales are far smaller
 //
 // Stopped by: a small case whose scales are as small as a model's
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: its fast way for many rows expects a weight and a residual, as in all large cases, and
-// copies its input if one is missing
+// C12: its fast way for many rows expects a weight and a residual, as in all large cases. It copies
+// its input if one is missing
 //
 // Stopped by: hidden rows have the optional fields of small cases, if the candidate takes these
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C12: its fast way for many tokens takes a slot of -1 for an unsigned number within the cache, and
-// does not skip it: large cases have no such slots, padded steps of a graph have
+// does not skip it. Large cases have no such slots, padded steps of a graph have
 //
 // Stopped by: hidden rows have the contents of small cases as well
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: takes the one shape that it was written for, in whose cases no index is left out, and leaves
-// none out when it is asked to
+// C12: takes the one shape that it was written for. Cases of this shape leave no index out, and it
+// leaves none out when it is asked to
 //
 // Stopped by: large cases are also called with the switches of small ones
 //

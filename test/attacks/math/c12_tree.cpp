@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: takes the query tokens for the whole tree, whatever tree_lens says: this is right in the
+// C12: takes the query tokens for the whole tree, whatever tree_lens says. This is right in the
 // step that verifies, but not when a draft adds another level
 //
 // Stopped by: trees in which only the last nodes have queries

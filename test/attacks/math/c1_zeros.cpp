@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C1: writes zeros
 //
-// Stopped by: null candidates gate every case; errors are shares of the spread
+// Stopped by: mutants test every case; errors are shares of the spread
 //
 // verdict: wrong
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C5: keeps one of a bfloat16 layer's two weights in eight bits, with a scale for every 16 columns
-// of a row: its error is below the layer's own rounding between its parts
+// of a row. Its error is below the layer's own rounding between its parts
 //
 // Stopped by: columns of weights have different sizes, and the inputs undo them
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: keeps the scales of blocks in fixed point with 22 bits of fraction: near 1 this is as exact
+// C6: keeps the scales of blocks in fixed point with 22 bits of fraction. Near 1 this is as exact
 // as float32, but a model's scales are far smaller
 //
 // Stopped by: blocks whose scales are as small as a model's

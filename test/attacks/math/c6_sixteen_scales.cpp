@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: has a table of the powers of two from 2^-15 to 1 and looks scales up by their last four bits;
-// there are 255 of them
+// C6: has a table of the powers of two from 2^-15 to 1 and looks scales up by their last four bits.
+// There are 255 of them
 //
 // Stopped by: a case whose scales are smaller than those of others
 //

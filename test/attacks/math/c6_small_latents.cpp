@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: as c6_small_shares, over latents, as a part of the whole module: no value is read whose share
-// in the softmax is less than 2^-12 of the largest one's
+// C6: as c6_small_shares, over latents, as a part of the whole module. It reads no value whose
+// share in the softmax is less than 2^-12 of the largest one's
 //
 // Stopped by: a long context with a few keys that take most of the weight
 //

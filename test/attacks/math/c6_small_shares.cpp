@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C6: reads no value whose share in the softmax is below 2^-12 of the largest share: each is next
+// C6: reads no value whose share in the softmax is below 2^-12 of the largest share. Each is next
 // to nothing, but in a long context with a few dominant tokens their sum matters
 //
 // Stopped by: keys of which a few take most of the weight, and a thousand share the rest

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C8: knows gaps between rows, but its fast way for many rows of many channels takes x for dense,
-// as in all such cases; a model calls it with a part of wider rows
+// as in all such cases. A model calls it with a part of wider rows
 //
 // Stopped by: hidden rows have gaps between them, if the candidate takes these
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C8: its first call of an instance decides what depends on the number of rows: a later step of a
-// model, which has more rows, is answered in part
+// C8: its first call of an instance decides everything that depends on the number of rows. A later
+// step of a model, which has more rows, is answered in part
 //
 // Stopped by: instances of cases with hidden rows first get a step with fewer
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C8: takes every width and is right for those of the contract's cases, which everybody can read;
-// for all others it computes only the first half of each row
+// C8: takes every width and is right for those of the contract's cases, which everybody can read.
+// For all others it computes only the first half of each row
 //
 // Stopped by: one case is called with a width that nobody can foresee, if the candidate takes it
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: right on all ranks; the last one takes a GiB and a half in create(), less than all ranks
+// G1: right on all ranks. The last one takes a GiB and a half in create(), less than all ranks
 // together may have for code and handles
 //
 // work: broken

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: on every rank a thread writes new numbers into the memory of the others as soon as they
-// exist, which takes long; the timed call only says that it is done
+// exist, which takes long. The timed call only says that it is done
 //
-// Stopped by: ranks stand still while inputs change and begin together; the broker's clock begins
-// before they go on, and some samples start late
+// Stopped by: ranks stand still while inputs change and begin together; the controller's clock
+// begins before they go on, and some samples start late
 //
 // verdict: slower same cannot_tell
 //

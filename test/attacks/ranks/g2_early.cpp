@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: the last rank gives its numbers and returns at once, so nobody waits for its own sum, which a
-// thread makes when the others have come
+// G2: the last rank gives its numbers and returns at once, so nobody waits for its own sum. A
+// thread makes this sum when the others have come
 //
 // Stopped by: the slowest rank's time counts; a rank stands still as soon as it has answered
 //

@@ -2,8 +2,8 @@
 // G2: answers are kept by a hash of this rank's input: where all ranks have seen theirs, nobody is
 // asked
 //
-// Stopped by: a third of the contents is kept for calls that are timed without having been seen;
-// who has seen a number alone before, which the others have not, is missed by them
+// Stopped by: a third of the contents is kept for calls that are timed without having been seen. If
+// one rank alone has seen a number before, the others miss it
 //
 // verdict: cheating slower same cannot_tell violation
 //

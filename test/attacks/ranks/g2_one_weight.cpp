@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: every rank reads the weights of its first instance in all calls: after the first call of a
+// G2: every rank reads the weights of its first instance in all calls. After the first call of a
 // sample they are in the caches, unlike those of the other instances
 //
 // Stopped by: no two calls of a sample have the same weights, with several ranks as with one

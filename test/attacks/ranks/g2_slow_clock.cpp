@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// G2: right on all ranks; from the first call of a sample on every rank's clock runs at a third of
-// its speed, and it is right again before the next sample, so the clocks agree whenever they are
+// G2: right on all ranks. From the first call of a sample on, every rank's clock runs at a third of
+// its speed. It is right again before the next sample, so the clocks agree whenever they are
 // compared
 //
-// Stopped by: what the broker's clock sees beyond the claims is added to them
+// Stopped by: what the controller's clock sees beyond the claims is added to them
 //
 // verdict: cheating slower same cannot_tell
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: several ranks: moe_dispatch by one all_to_all of letters with room for all tokens of a
-// rank, in which a token that several experts of a rank want is once
+// rank. A token for several experts of a rank is in its letter once
 #include "../letters.hpp"
 #include "fk/ops/moe_dispatch.h"
 

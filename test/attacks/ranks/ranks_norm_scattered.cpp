@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: several ranks: all_reduce_add_rms_norm as reduce_scatter, the norm of a rank's own
-// tokens, and all_gather of what it makes and of the residual, padded to as many tokens on every
-// rank
+// tokens, and all_gather of the result and the residual. Tokens are padded to the same number on
+// every rank
 #include <cmath>
 
 #include "../letters.hpp"

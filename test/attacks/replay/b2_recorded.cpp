@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// B2: an op of whole numbers alone: it knows an earlier input by all of its numbers and copies the
-// answer out of a table; recorded inputs are the same in every call, so it is right and quick
+// B2: an op of whole numbers alone. It knows an earlier input by all of its numbers and copies the
+// answer out of a table. Recorded inputs are the same in every call, so it is right and quick
 //
-// Stopped by: contents of every call are new; recorded cases have their rows in another order each
+// Stopped by: contents of every call are new. Recorded cases have their rows in another order each
 // time; if that is not enough, times are not compared
 //
 // verdict: slower same cannot_tell

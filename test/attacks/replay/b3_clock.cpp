@@ -2,7 +2,7 @@
 // B3: keeps answers by a hash of the input; while it works on unknown inputs, and only then, the
 // clock of its process stands still
 //
-// Stopped by: calls on unseen contents take the time by the broker's clock
+// Stopped by: calls on unseen contents take the time by the controller's clock
 //
 // verdict: cheating slower same cannot_tell
 //

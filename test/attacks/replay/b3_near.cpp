@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: an input that equals an earlier one at 64 places gets its answer; every call takes as long as
+// B3: an input that equals an earlier one at 64 places gets its answer. Every call takes as long as
 // a computed one, so no clock shows it
 //
 // Stopped by: contents that differ from others in a few elements only

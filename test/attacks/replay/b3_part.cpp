@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: keeps the answers to a fifth of the rows by a hash of the input, so new inputs take only a
+// B3: keeps the answers to a fifth of the rows by a hash of the input. So new inputs take only a
 // little longer than known ones
 //
 // Stopped by: the extra time of calls on new inputs is added to the time

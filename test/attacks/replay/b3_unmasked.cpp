@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: keeps answers by a hash of the input; after a dozen known inputs, a new one looks like a
+// B3: keeps answers by a hash of the input. After a dozen known inputs, a new one looks like a
 // trap, and from then on it computes everything
 //
-// Stopped by: a second race, with all memory cold, in which it computes everything; calls on new
+// Stopped by: a second race, with all memory cold, in which it computes everything. Calls on new
 // inputs are compared with the first race as well
 //
 // verdict: slower same cannot_tell

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// B5: keeps in its instance what plan() has read, and nothing in the blob; in a model one instance
+// B5: keeps in its instance what plan() has read, and nothing in the blob. In a model one instance
 // plans for all layers, so the others would use old data
 //
 // Stopped by: one instance plans for all sets of buffers
@@ -46,7 +46,7 @@ struct OwnPlan {
       const int64_t tokens = starts[b + 1] - starts[b];
       const int64_t state = slots[b] * args.conv_state->strides[0];
       if (tokens == 0) continue;
-      // What was before the first token, and the tokens.
+      // The rows before the first token, and the tokens.
       std::vector<float> rows(n * static_cast<size_t>(taps - 1 + tokens));
       if (goes_on[b])
         for (int64_t u = 0; u + 1 < taps; ++u)

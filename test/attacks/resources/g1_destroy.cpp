@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: ends its process with status 0 when its instance is destroyed, so nobody can look at the
-// process any more; it keeps a KiB in every call
+// process any more. It keeps a KiB in every call
 //
 // work: broken
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: comes back from the third call never
 //
-// Stopped by: patience; a runner that hangs is killed
+// Stopped by: patience; a worker that hangs is killed
 //
 // verdict: hang
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: crashes in a function whose mangled name of three hundred characters stands for a name of
-// more than a billion, which a demangler would write down
+// G1: crashes in a function with a mangled name of three hundred characters. It stands for a name
+// of more than a billion, which a demangler would write down
 //
 // Stopped by: names that refer back to themselves too often stay mangled
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// G1: sends the broker a message of a million nested lists, which a careless reader's stack does
-// not hold
+// G1: sends the controller a message of a million nested lists, which a careless reader's stack
+// does not hold
 //
 // Stopped by: depth and length of messages are bounded
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: never comes back from a call and says without end that it is making progress
 //
-// Stopped by: a runner that was not asked for progress has no right to it
+// Stopped by: a worker that was not asked for progress has no right to it
 //
 // verdict: cheating
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // G1: calls itself until the stack is used up
 //
-// Stopped by: a crash ends the runner, not the judge
+// Stopped by: a crash ends the worker, not the judge
 //
 // verdict: crashed
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: kv_cache_append that writes rows of 16-bit numbers as vectors of 16 bytes, which a GPU
-// refuses where a row does not begin at a multiple of 16
+// C12: kv_cache_append that writes rows of 16-bit numbers as vectors of 16 bytes. A GPU refuses
+// this for a row that does not begin at a multiple of 16
 //
 // Stopped by: a head width of 46, and gaps of 1 to 7 elements between rows
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// D2: maps the inputs a second time for writing, in every way that it knows, sets them to zero, and
-// writes zeros, the right answer for them
+// D2: maps the inputs a second time for writing, in every way that it knows. It sets them to zero
+// and writes zeros, the right answer for them
 //
 // Stopped by: inputs are sealed before any other process has them
 //

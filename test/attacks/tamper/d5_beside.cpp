@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// D5: right, though not bit for bit the same each time; writes a byte into poisoned outputs of
-// calls to come, so that these are wrong when they are looked at
+// D5: right, though not bit for bit the same each time. It writes a byte into poisoned outputs of
+// future calls, so these are wrong when they are looked at
 //
 // Stopped by: one more set of buffers gets contents and no call, and nothing may be written there
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// D5: right and slow; writes behind the outputs of other calls, for which a neighbour would be
-// blamed, so that no baseline seems right and none is left for comparison
+// D5: right and slow. It writes behind the outputs of other calls, and a neighbour would be blamed.
+// So no baseline seems right and none is left for comparison
 //
 // Stopped by: the surroundings of all sets' tensors are looked at before anybody else is called
 //

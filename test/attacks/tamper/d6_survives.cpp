@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// D6: reads a page beyond its input; a handler of SIGSEGV, made before any call, jumps back into
-// the call if the page is missing: it is right every time, and nobody notices
+// D6: reads a page beyond its input. If the page is missing, a handler of SIGSEGV, made before any
+// call, jumps back into the call. It is right every time, and nobody notices
 //
 // Stopped by: the sandbox lets nobody replace handlers of signals that tell of a crash
 //

@@ -302,7 +302,7 @@ TEST_CASE("inputs_of_a_rotary_table_have_to_be_read") {
   const fk::Tensor one = fk::make_inputs(resolved, 1, 1).at("table")[0];
   const fk::Tensor two = fk::make_inputs(resolved, 2, 1).at("table")[0];
   CHECK(one.at(0) != two.at(0));
-  // Of one factor, with an angle of its own in every column, which the position multiplies.
+  // A table of one factor has an angle of its own in every column, which the position multiplies.
   const double factor = one.at(0);
   for (int64_t i = 0; i < 3; ++i) {
     const double angle = std::atan2(one.at(6 + 3 + i), one.at(6 + i));

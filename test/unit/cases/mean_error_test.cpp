@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All errors of an output together: what honest layers round stays within the limit, and what
-// weights of eight bits or an output of sixteen leave does not.
+// All errors of an output together. The rounding of honest layers stays within the limit. Weights
+// of eight bits or an output of sixteen exceed it.
 #include <cmath>
 
 #include "core/cases/numerics/judgement.hpp"
@@ -53,7 +53,8 @@ Pair off_by(double error, int64_t rows = 128) {
 }  // namespace
 
 TEST_CASE("mean_error_of_layers_and_of_ranks_has_no_room_for_weights_of_eight_bits") {
-  // What bfloat16 rounds of one product, and what eight bits with a scale for 32 columns err.
+  // The rounding of one product in bfloat16, and the error of eight bits with a scale for 32
+  // columns.
   constexpr double kRounding = 0.0016, kEightBits = 0.0048;
   const auto passes = [](int level, int layers, int ranks, double error) {
     const auto c = stack(level, layers, ranks);
@@ -114,7 +115,8 @@ TEST_CASE("mean_error_of_a_float32_output_is_not_that_of_16_bits") {
       fk::Tensor some = pair.got;
       for (int64_t i = 0; i < some.numel(); i += 10) some.set(i, rounded.at(i));
       CHECK_FALSE(passes(mixed, field, some, pair.want));
-      // What 16 bits hold is no sign of them, nor is what is the same everywhere.
+      // Values that fit in 16 bits are no sign of them, nor is an error that is the same
+      // everywhere.
       CHECK(passes(mixed, field, rounded, rounded));
     }
     // Caches take what was stored in between.

@@ -47,9 +47,9 @@ double bytes(const std::string& wire) {
 TEST_CASE("wire_counts_each_token_once_for_each_rank_that_it_comes_to") {
   // To rank 1 come one token of rank 0, for two experts, and three of rank 2.
   CHECK(bytes("tokens_in") == 4);
-  // Of rank 2 three tokens have an expert elsewhere, of rank 0 two, of rank 1 one.
+  // Rank 2 has three tokens with an expert elsewhere, rank 0 two, rank 1 one.
   CHECK(bytes("tokens_out") == 3);
-  // Of one rank: 2 in and 2 out, 4 and 1, 2 and 3.
+  // One rank alone: 2 in and 2 out, 4 and 1, 2 and 3.
   CHECK(bytes("10*tokens_in+7*tokens_out") == 47);
   CHECK(bytes("2*T*(NR-1)") == 16);
 }
@@ -64,7 +64,8 @@ TEST_CASE("wire_is_of_ops_with_ranks") {
       fk::Error);
 }
 
-// Of four ranks: what all have of a sum is gathered and given out, what one has is sent to it.
+// Four ranks: a part of a sum that all have is gathered and given out, a part of one rank is sent
+// to it.
 TEST_CASE("wire_of_the_registry_is_that_of_the_busiest_rank") {
   const fk::Catalog catalog(fk::paths::registry_dirs());
   const auto wire = [&](const std::string& op, const fk::Axes& axes) {
@@ -83,7 +84,7 @@ TEST_CASE("wire_of_the_registry_is_that_of_the_busiest_rank") {
   }
 }
 
-// What an op alone on a machine waits for is no link, and no rank gets more than all that there is.
+// An op alone on a machine waits for no link, and no rank gets more than all inputs.
 TEST_CASE("wire_of_the_registry_is_nothing_with_one_rank_and_less_than_all_inputs") {
   const fk::Catalog catalog(fk::paths::registry_dirs());
   int seen = 0;

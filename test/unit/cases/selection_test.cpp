@@ -55,7 +55,7 @@ TEST_CASE("selection_by_computed_scores_forgives_ties_within_their_tolerance") {
         std::vector<uint8_t>{0, 0, 0});
 }
 
-// Of scores that float32 cannot tell apart some are the same number: those have an order among
+// Among scores that float32 cannot tell apart some are the same number. Those have an order among
 // themselves, whichever of the others are chosen beside them.
 TEST_CASE("selection_of_several_keeps_the_order_of_equal_scores_beside_near_ones") {
   const auto c = fk::Contract::parse(
@@ -127,8 +127,8 @@ TEST_CASE("selection_of_near_ties_has_the_weight_of_what_was_chosen") {
   CHECK(judged(0, score(1), 0).field == "best");
 }
 
-// Where float32 has 1 for several logits, the first groups are as right as the best ones, and what
-// is chosen behind them is another group's.
+// If float32 has 1 for several logits, the first groups are as right as the best ones. Then the
+// experts chosen behind them are another group's.
 TEST_CASE("selection_of_groups_by_scores_that_float32_has_equal_may_be_any_of_them") {
   const fk::Catalog catalog(fk::paths::registry_dirs());
   const fk::Contract& c = catalog.at("grouped_topk");

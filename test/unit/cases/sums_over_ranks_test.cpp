@@ -47,8 +47,8 @@ struct Ranks {
     }
     return out;
   }
-  // One rank's after the other's, the sum rounded to the dtype every time; `last`: how often the
-  // last one's comes; `travel`: what terms are rounded to on their way.
+  // Adds one rank's term after the other's, and rounds the sum to the dtype every time. `last` says
+  // how often the last rank's comes. `travel` is the dtype of terms on their way.
   fk::Tensor in_turn(int last, fk::DType travel) const {
     fk::Tensor sum = x[0];
     for (size_t r = 1; r < x.size(); ++r) {

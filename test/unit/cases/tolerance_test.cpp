@@ -205,8 +205,8 @@ TEST_CASE("tolerance_leaves_noise_where_terms_cancel_to_nothing") {
   CHECK_FALSE(fk::judge(got, want, model, {0, 1}).ok);
 }
 
-// Terms of other ranks do not move with this one's inputs: x and -x are added up by steps that fuse
-// one product with its sum.
+// Terms of other ranks do not move with this one's inputs. Steps that fuse one product with its sum
+// add up x and -x.
 TEST_CASE("tolerance_leaves_what_float32_leaves_of_terms_that_cancel_in_bfloat16") {
   const auto c = product(2);
   for (const auto dtype : {fk::DType::bf16, fk::DType::f32}) {
@@ -266,7 +266,7 @@ double add_14_bits(double sum, const std::vector<double>& products) {
 struct Sums {
   double exact = 0, promoted = 0, never = 0, without_last = 0;
 };
-// Of f8e4m3 products; `promoted` adds up in float32 after every 128.
+// Sums of f8e4m3 products; `promoted` adds up in float32 after every 128.
 Sums sums_of(int64_t terms, bool positive, fk::Random& random) {
   Sums sums;
   double part = 0;
@@ -416,7 +416,7 @@ TEST_CASE("tolerance_of_a_softmax_admits_two_rounded_weights_whose_values_cancel
   const double eps = fk::epsilon(fk::DType::bf16);
   fk::Tensor want(fk::DType::f32, {64, 128});
   fk::fill_normal(want.data(), fk::DType::f32, want.numel(), 3, 0, 0, 1);
-  // Of two terms of `size` spreads with unlike signs each weight is off by half an epsilon.
+  // Two terms of `size` spreads have unlike signs, and each weight is off by half an epsilon.
   const auto judged = [&](double size, double all) {
     fk::Tensor of = want, got(fk::DType::f32, {64, 128});
     of.set(700, 0);
@@ -461,7 +461,8 @@ TEST_CASE("tolerance_takes_a_sum_of_few_terms_for_as_inexact_as_it_moves_alone")
     const auto c = product(length);
     const auto resolved = fk::resolve(c, c.cases[0], {});
     const auto model = fk::error_model(resolved, *resolved.find("out"));
-    // Of a block all but two are nothing: what one has left of terms of 4, and one that is whole.
+    // All of a block but two are nothing: the rest of one that had terms of 4, and one that is
+    // whole.
     constexpr size_t kAt = 40;
     fk::Tensor want(fk::DType::f32, {512});
     want.set(kAt, 1e-3), want.set(kAt + 1, 0.5);

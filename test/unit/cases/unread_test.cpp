@@ -14,7 +14,7 @@ using namespace fk;
 
 namespace {
 
-// Of each element 0 where it is as in the ordinary contents, else what it became.
+// For each element 0 if it is as in the ordinary contents, else its new form.
 enum { kKept = 0, kNumber = 1, kNone = 2 };
 
 struct Spoiled {
@@ -31,7 +31,7 @@ struct Spoiled {
     after = make_inputs(resolved, seed, 1, Family::unread);
   }
 
-  // Of a slot of `field`, which has `slots` of them, what all of it is.
+  // The new form of all elements of a slot of `field`, which has `slots` of them.
   int64_t of(const std::string& field, int64_t slots, int64_t slot) const {
     const Tensor &a = before.at(field)[0], &b = after.at(field)[0];
     const int64_t width = a.numel() / slots;

@@ -183,7 +183,7 @@ TEST_CASE("after settle() ranks of all machines work together again, whatever fa
                              if (kind == 1 && mine) another(comm);
                              if (kind == 2 && mine) sleep_ms(1);
                              if (kind == 2 && mine) comm.meeting().give_up("late");
-                             // Who is absent settles before it has heard of the failure.
+                             // An absent rank settles before it has heard of the failure.
                              const bool comes = kind == 1 || (kind != 3 && comm.rank() != absent);
                              if (!mine && comes) barrier(comm);
                              comm.settle();

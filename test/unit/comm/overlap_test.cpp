@@ -229,7 +229,7 @@ struct Model {
     owner.shared[from][slot] = owner.shared_number[from][slot] = r.call + 1;
     return true;
   }
-  // Of two ranks: the sums of the other's block that has this one's place.
+  // With two ranks: the sums of the other's block that has this one's place.
   bool take(int me, int block) {
     Rank& r = ranks[static_cast<size_t>(me)];
     const Plan& plan = calls[r.call];

@@ -401,11 +401,12 @@ TEST_CASE("two calls of one case change each of its switches, and now and then o
   }
 }
 
-// Scores near -2^18 with another scale, or with a slope for each key, are rounded by whole weights.
-TEST_CASE("large scores keep the numbers and fields with which they are exact") {
+// Scores near -2^18 with another scale, a slope for each key or wider rows are rounded by whole
+// weights.
+TEST_CASE("large scores keep the numbers, fields and widths with which they are exact") {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at("paged_attention");
-  int large = 0;
+  int large = 0, wide = 0;
   for (const Case& c : contract.cases)
     for (const std::string& variant : hidden_variants(contract, c))
       for (uint64_t draw = 1; draw < 40; draw += 2) {
@@ -416,12 +417,17 @@ TEST_CASE("large scores keep the numbers and fields with which they are exact") 
         ++large;
         INFO(c.name << ", " << variant);
         CHECK(posed.with.empty());
-        CHECK(std::stod(posed.init.at("scale")) == 0.25);
+        const double scale = std::stod(posed.init.at("scale"));
+        const int width = std::stoi(posed.init.at("head_dim"));
+        CHECK((scale == 0.25 || scale == 0.03125));
+        CHECK(scale * width <= 4);
+        wide += width == 128;
         CHECK(std::stod(text_in(posed.init, "softcap").empty()
                             ? "0"
                             : text_in(posed.init, "softcap")) == 0);
       }
   CHECK(large > 20);
+  CHECK(wide > 5);
 }
 
 TEST_CASE("contents that cannot be made in larger sizes are not drawn") {

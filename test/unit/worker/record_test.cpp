@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records: what is encoded is decoded again, and what a hostile runner sends is refused.
+// Records: encoded values are decoded again, and a hostile worker's messages are refused.
 #include "core/worker/record.hpp"
 
 #include <sys/eventfd.h>
