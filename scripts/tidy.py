@@ -88,7 +88,7 @@ def check_pairs():
         if op not in references:
             complain(path, f"has no reference: baselines/reference/{path.parent.name}/{op}.cpp is missing")
         if level > 1 and op not in blocks:
-            complain(path, f"has no expansion: baselines/blocks/<kind>/{op}.cpp is missing")
+            complain(path, f"has no decomposition: baselines/blocks/<kind>/{op}.cpp is missing")
     described = stems("registry/models/*/*.yaml")
     written = {k: v for k, v in stems("baselines/models/*/*.cpp").items() if v.parent.name != "parts"}
     for name in described.keys() ^ written.keys():

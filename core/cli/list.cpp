@@ -107,7 +107,7 @@ Listing list_ops(const ListArguments& a) {
   for (const auto& [key, contracts] : ordered) {
     for (const Contract* c : contracts) {
       std::vector<std::string> names = providers[c->op];
-      if (find_expansion(c->op)) names.emplace_back("(expansion)");
+      if (find_expansion(c->op)) names.emplace_back("(decomposition)");
       out.rows.push_back({c->op, c->level, c->family, names, c->summary, dtypes_of(*c)});
     }
   }

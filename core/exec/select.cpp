@@ -40,7 +40,8 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   const std::string where = path + " (" + contract.op + ")";
   if (const auto pin = policy.pins.find(contract.op); pin != policy.pins.end()) {
     if (ask(policy, plugins, contract, meta, pin->second, chosen)) return chosen;
-    if (pin->second == "expansion" && expandable) return chosen;
+    // `expansion` is the earlier name.
+    if ((pin->second == "decomposition" || pin->second == "expansion") && expandable) return chosen;
     std::string why = chosen.refusals.empty() ? "it has no such op" : chosen.refusals.back();
     for (const auto& r : plugins.refused())
       if (r.plugin == pin->second && r.op == contract.op) why = r.why;

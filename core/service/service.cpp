@@ -9,6 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/error_fields.hpp"
 #include "core/base/fields.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
@@ -106,7 +107,7 @@ ApiAnswer api_error(unsigned status, const std::string& where, const std::string
                     const std::string& hint) {
   ApiAnswer out;
   out.status = status;
-  out.body = dumped({{"error", {{"where", where}, {"what", what}, {"hint", hint}}}});
+  out.body = dumped({{"error", to_fields(ErrorFields{where, what, hint})}});
   return out;
 }
 

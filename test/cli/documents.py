@@ -129,6 +129,7 @@ assert error["where"] == "show" and error["hint"] == "did you mean `rms_norm`?",
 listed = check("receipts", "receipts")
 if listed["receipts"]:  # not built with SQLite: there are none
     assert verdict["receipt"] in [row["id"] for row in listed["receipts"]]
+    check("receipt", "receipts", verdict["receipt"])
     again = check("replay", "replay", verdict["receipt"], "--plugin", candidate)
     assert again["reproduced"] and again["was"]["schema"] == "fk-host.verdict/1"
     assert seen == set(schemas), sorted(set(schemas) - seen)

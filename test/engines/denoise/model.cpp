@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of the denoise engine whose numbers a test can follow: both predictions are the scaled
-// latent plus the request's condition, the first a half and the second a quarter of it.
+// A model of the denoise engine whose numbers a test can follow. Both predictions are the scaled
+// latent plus a share of the request's condition: a half in the first, a quarter in the second.
 #include "core/exec/model.hpp"
 #include "core/engines/denoise/engine.hpp"
 
