@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_recorded.py TEMPLATES: remakes recorded.tar.xz, which recorded_test.cpp reads: tokenizers, lines of text, hashes of their ids and of
 the texts of the ids by the package `tokenizers`; chat templates and their texts by transformers. TEMPLATES is `models/templates` of the source
-package llama-cpp-python 0.3.19. Packages: tokenizers 0.23.3, sentencepiece 0.2, transformers 5.24, babel 2.17."""
+package llama-cpp-python 0.3.19. Packages: tokenizers 0.23.3, sentencepiece 0.2, transformers 5.24, babel 2.19."""
 import hashlib, io, json, lzma, pathlib, sys, tarfile
 
 from conversations import expected, requests
