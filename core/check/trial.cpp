@@ -116,7 +116,7 @@ class Trial {
     const CaseValues second = call(max, again, support.need, 1, Poison::random);
     if (provider_.op->claims->deterministic)
       need_equal(first, second, "scratch",
-                 "differs when undefined memory has other contents and buffers other addresses; is "
+                 "differs when undefined memory has other contents and buffers other addresses; "
                  "does the op read unwritten scratch, or the gaps between rows (strides)?");
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);

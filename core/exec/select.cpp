@@ -46,7 +46,8 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
     for (const auto& r : plugins.refused())
       if (r.plugin == pin->second && r.op == contract.op) why = r.why;
     fail(where,
-         "the scenario names the provider `" + pin->second + "`, which refuses the op: " + why,
+         "`providers` of the scenario or --provider names `" + pin->second +
+             "`, which refuses the op: " + why,
          contains(plugins.plugin_names(), pin->second)
              ? ""
              : did_you_mean(pin->second, plugins.plugin_names()));

@@ -36,6 +36,9 @@ bool Side::load() {
   if (!loaded) return fail_with("failed", runner_->failure().sentence());
   try {
     unusable_ = unusable_of(setup_.files, loaded->errors);
+    std::vector<std::string> pinned;
+    for (const auto& [op, provider] : setup_.spec.policy.pins) pinned.push_back(provider);
+    need_loaded(pinned, unusable_);
   } catch (const Error& e) {
     return fail_with("refused", e.what());
   }
