@@ -7,7 +7,7 @@ import pathlib, re, shutil, subprocess, sys
 import english, functions
 
 root = pathlib.Path(__file__).resolve().parent.parent
-order = ["base", "tensor", "text", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "eval", "service", "endpoint", "deploy", "cli"]
+order = ["base", "tensor", "text", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "eval", "archive", "service", "endpoint", "deploy", "cli"]
 problems = []
 
 

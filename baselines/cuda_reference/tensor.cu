@@ -105,11 +105,10 @@ struct Modulate : Plain<fk::modulate> {
   using Plain::Plain;
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Ref x = ref(a.x), scale = ref(a.scale), shift = ref(a.shift), out = ref(a.out);
-    const fk_in* given = a.scale.or_null ? a.scale.or_null : a.shift.or_null;
-    const int64_t width = init.size, rows = init.rows, images = given ? given->shape[0] : 1;
+    const int64_t width = init.size, rows = a.x->shape[1];
     const double offset = init.offset;
-    for_each(a.x->shape[0] * width, ctx, [=] __device__(int64_t i) {
-      const int64_t c = i % width, b = i / width / rows % images;
+    for_each(a.x->shape[0] * rows * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width, b = i / width / rows;
       const double factor = offset + load_or(scale, scale.at(b) + c, 0);
       store(out, i, load(x, i) * factor + load_or(shift, shift.at(b) + c, 0));
     });

@@ -106,25 +106,6 @@ std::string sql_of(JobStage stage, std::string sql) {
   return sql;
 }
 
-class Transaction {
- public:
-  explicit Transaction(Database& database) : database_(database) {
-    database_.run("BEGIN IMMEDIATE");
-  }
-  ~Transaction() {
-    if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-  }
-  Transaction(const Transaction&) = delete;
-  void commit() {
-    database_.run("COMMIT");
-    open_ = false;
-  }
-
- private:
-  Database& database_;
-  bool open_ = true;
-};
-
 }  // namespace
 
 struct JobQueue::State {

@@ -132,4 +132,14 @@ if listed["receipts"]:  # not built with SQLite: there are none
     check("receipt", "receipts", verdict["receipt"])
     again = check("replay", "replay", verdict["receipt"], "--plugin", candidate)
     assert again["reproduced"] and again["was"]["schema"] == "fk-host.verdict/1"
+    # Lines of the archive, and a run of an agent.
+    check("verdict", "bench", work / "candidates/made", "--size", "smoke", "--seconds", "0")
+    assert check("archive", "archive", "best", "add")["programs"]
+    run("archive", "export", "--output", work / "programs.jsonl")
+    for name, text in (("program", (work / "programs.jsonl").read_text()), ("trajectory", run("trajectories", "export").stdout),
+                       ("training", run("trajectories", "export", "--kind", "rewards").stdout)):
+        problem = validate(json.loads(text.splitlines()[0]), schemas[name])
+        assert problem is None, (name, problem)
+        seen.add(name)
+    assert check("evolution", "evolve", "add", "--verdicts", "1", "--size", "smoke", "--seconds", "0.01")["winner"]
     assert seen == set(schemas), sorted(set(schemas) - seen)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """serve_model.py FK_HOST SOURCE_DIR: `fk-host serve-model` answers clients of the OpenAI API. Fails when an answer depends on other
 requests, when a bad key passes, when a request of a client which has gone goes on, or when a dead worker loses a request without a word."""
-import atexit, concurrent.futures, http.client, json, os, pathlib, random, resource, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import atexit, base64, concurrent.futures, http.client, json, os, pathlib, random, resource, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 
 from model_server import Server, wait
 
@@ -174,6 +174,25 @@ assert server.metric("fk_model_restarts_total") == 1
 for pid in server.workers():  # one that is idle
     os.kill(pid, signal.SIGKILL)
 assert server.ids(prompts[7]) == alone[7]
+
+# A candidate in the model: the server says which ops it runs, and answers with it.
+for words in (["new", "rms_norm", "--name", "mine"], ["build", "mine"]):
+    subprocess.run([host, *words], env=env, check=True, capture_output=True, timeout=120)
+beside = Server(host, env, work / "small", "--candidate", "mine", "--max-batch", 8)
+info = beside.ask("/info")[1]
+assert info["candidates"] == ["mine"] and {op["op"] for op in info["ops"] if op["provider"] == "mine"} == {"rms_norm"}, info
+assert len(beside.ids(prompts[0])) == 8
+assert beside.end() == 0
+
+# An encoder: a vector of length 1 for each text, the same alone and in company, as numbers and in base64.
+encoder = Server(host, env, "bge_m3", "--profile", "tiny")
+said = encoder.ask("/v1/embeddings", {"input": [[5, 6, 7], [8, 9]]})[1]
+both = [entry["embedding"] for entry in said["data"]]
+assert said["usage"]["prompt_tokens"] == 5 and all(abs(sum(x * x for x in one) - 1) < 1e-5 for one in both) and both[0] != both[1]
+packed = base64.b64decode(encoder.ask("/v1/embeddings", {"input": [8, 9], "encoding_format": "base64"})[1]["data"][0]["embedding"])
+assert all(abs(x - y) < 1e-5 for x, y in zip(struct.unpack(f"<{len(both[1])}f", packed), both[1]))
+assert encoder.ask("/v1/completions", {"prompt": [1]})[0] == 404 and encoder.ask("/v1/embeddings", {"input": [8], "dimensions": 3})[0] == 400
+assert encoder.end() == 0
 
 # SIGTERM: the open answer ends whole, a new one is refused, the server ends with 0.
 results = []

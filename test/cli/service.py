@@ -94,7 +94,8 @@ assert code == 2 and "--certificate" in said, said
 code, said = refused("127.0.0.1:0", "--tokens", work / "open")
 assert code == 2 and "chmod 600" in said, said
 
-server = Server("--tokens", tokens)
+first_log = open(work / "first_log", "w")
+server = Server("--tokens", tokens, "--log-json", log=first_log)
 port = int(server.url.rsplit(":", 1)[1])
 ann, bob = Client(server.url, "0123456789abcdef-ann"), Client(server.url, "0123456789abcdef-bob")
 stranger = Client(server.url)
@@ -187,6 +188,9 @@ assert [one["state"] for one in seen][0] == "queued" and seen[-1]["status"] == "
 for one in many:
     assert ann.wait(one["id"])["status"] == "correct"
 assert ann.job(held["id"])["state"] == "cancelled"
+begun = [line["job"] for line in map(json.loads, (work / "first_log").read_text().splitlines()) if line["text"] == "a stage of a job begins"]
+order = [begun.index(one["id"]) for one in (late, many[0], many[2], many[1])]  # many[1] was asked for again, behind many[2]
+assert order == sorted(order), order
 
 # A wrong answer does not wait behind a timing: a right candidate waits to be timed in a queue of its own.
 started = time.monotonic()

@@ -22,9 +22,10 @@ assert problem is None, problem
 print(json.dumps({"why": verdict["why"], "next": verdict["next"]}, indent=1))
 assert verdict["status"] == "wrong" and done.returncode == 1, (verdict["status"], verdict["why"])
 
-# The case that speaks is the one with the largest error; null is no number, and more than any.
+# Among cases of one pattern, the one with the largest error speaks; null is no number, and more than any.
 size = lambda case: float("inf") if case["errors"]["worst"] is None else case["errors"]["worst"]
-wrong = [case for case in verdict["cases"] if case["status"] == "wrong"]
+wrong = [case for case in verdict["cases"] if case["status"] == "wrong" and case["errors"]["name"] == told["hint"]]
+assert wrong, [case["errors"]["name"] for case in verdict["cases"] if case.get("errors")]
 speaker = max(wrong, key=size)
 assert f"case {speaker['case']}" in verdict["why"], (speaker["case"], verdict["why"])
 errors = speaker["errors"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_recorded.py TEMPLATES: remakes recorded.tar.xz, which recorded_test.cpp reads: tokenizers, lines of text, hashes of their ids and of
 the texts of the ids by the package `tokenizers`; chat templates and their texts by transformers. TEMPLATES is `models/templates` of the source
-package llama-cpp-python 0.3.19. Packages: tokenizers 0.23.3, sentencepiece 0.2, transformers 5.24, babel 2.17."""
+package llama-cpp-python 0.3.19. Packages: tokenizers 0.23.3, sentencepiece 0.2, transformers 5.24, babel 2.19."""
 import hashlib, io, json, lzma, pathlib, sys, tarfile
 
 from conversations import expected, requests
@@ -12,7 +12,7 @@ LINES, CHUNK = 10000, 100
 # Templates whose models have the licence Apache-2.0 or MIT.
 TEMPLATES = ["Apertus-8B-Instruct", "GLM-4.7-Flash", "HuggingFaceTB-SmolLM3-3B", "Mistral-Small-3.2-24B-Instruct-2506", "Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B",
              "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "ibm-granite-granite-3.3-2B-Instruct", "microsoft-Phi-3.5-mini-instruct",
-             "mistralai-Mistral-Nemo-Instruct-2407", "openai-gpt-oss-120b", "upstage-Solar-Open-100B"]
+             "mistralai-Mistral-Nemo-Instruct-2407", "openai-gpt-oss-120b", "Qwen3-Coder"]
 CHATML = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}"
           "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 

@@ -25,12 +25,11 @@ void expand_film_residual_block(Builder& b, const Region& r) {
                             {{"weight", r["cond_weight"]}, {"bias", r["cond_bias"]}, {"x", felt}});
   const Value y = film_conv(b, r, "0", x);
   const Value moved = b.call("modulate", r.path() + ".film",
-                             {{"rows", shape[1].value()},
-                              {"offset", 0.0},
-                              {"x", b.reshape(y, rows)},
+                             {{"offset", 0.0},
+                              {"x", y},
                               {"scale", b.slice(film, 1, 0, channels)},
                               {"shift", b.slice(film, 1, channels, channels)}});
-  const Value z = film_conv(b, r, "1", b.reshape(moved, shape));
+  const Value z = film_conv(b, r, "1", moved);
   Value residual = b.reshape(x, in_rows);
   if (r.has("residual_weight")) {
     const Value weight = r["residual_weight"];

@@ -6,7 +6,7 @@ namespace fk::cpu {
 struct Modulate {
   const void *x, *scale, *shift;  // scale, shift: null if absent
   void* out;
-  int64_t channels, rows, images, scale_stride, shift_stride;
+  int64_t channels, rows, scale_stride, shift_stride;
   float offset;
   int type, scale_type, shift_type;
 };
@@ -20,7 +20,7 @@ void modulate_rows(const Modulate& a, int64_t begin, int64_t end) {
     with_type(a.scale_type, [&]<class S>() {
       with_type(a.shift_type, [&]<class B>() {
         for (int64_t t = begin; t < end; ++t) {
-          const int64_t b = t / a.rows % a.images;
+          const int64_t b = t / a.rows;
           const T* x = static_cast<const T*>(a.x) + t * a.channels;
           T* out = static_cast<T*>(a.out) + t * a.channels;
           const S* scale = a.scale ? static_cast<const S*>(a.scale) + b * a.scale_stride : nullptr;
@@ -65,8 +65,7 @@ struct ModulateOp {
     a.scale = data<void>(args.scale);
     a.shift = data<void>(args.shift);
     a.channels = init_.size;
-    a.rows = init_.rows;
-    a.images = scale ? scale->shape[0] : shift ? shift->shape[0] : 1;
+    a.rows = args.x->shape[1];
     a.scale_stride = scale ? scale->strides[0] : 0;
     a.shift_stride = shift ? shift->strides[0] : 0;
     a.offset = static_cast<float>(init_.offset);

@@ -23,14 +23,17 @@ struct Modulate : Base<modulate> {
     const Rows row(scratch, init);
     std::fill_n(row.scale, init.size, 0.0);
     std::fill_n(row.shift, init.size, 0.0);
-    for (int64_t t = 0; t < args.x->shape[0]; ++t) {
-      load(args.x, offset(args.x, t), init.size, row.x);
-      for (const auto& [view, to] :
-           {std::pair(args.scale.or_null, row.scale), std::pair(args.shift.or_null, row.shift)})
-        if (view) load(view, offset(view, t / init.rows % view->shape[0]), init.size, to);
-      for (int64_t c = 0; c < init.size; ++c)
-        row.x[c] = row.x[c] * (init.offset + row.scale[c]) + row.shift[c];
-      store(args.out, offset(args.out, t), init.size, row.x);
+    for (int64_t b = 0; b < args.x->shape[0]; ++b) {
+      if (const fk_in* scale = args.scale.or_null)
+        load(scale, offset(scale, b), init.size, row.scale);
+      if (const fk_in* shift = args.shift.or_null)
+        load(shift, offset(shift, b), init.size, row.shift);
+      for (int64_t s = 0; s < args.x->shape[1]; ++s) {
+        load(args.x, offset(args.x, b, s), init.size, row.x);
+        for (int64_t c = 0; c < init.size; ++c)
+          row.x[c] = row.x[c] * (init.offset + row.scale[c]) + row.shift[c];
+        store(args.out, offset(args.out, b, s), init.size, row.x);
+      }
     }
   }
 };

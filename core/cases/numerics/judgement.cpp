@@ -266,8 +266,10 @@ Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
 }  // namespace
 
 std::string factor_sentence(double factor) {
-  return factor > 1 ? fmt::format("every element is {:.5g} times too large", factor)
-                    : fmt::format("every element is {:.5g} times the right value", factor);
+  const int digits = std::abs(factor - 1) < 1e-4 ? 7 : 5;
+  const std::string told = fmt::format("{:.{}g}", factor, digits);
+  return fmt::format("every element is {} times {}", told,
+                     factor > 1 ? "too large" : "the right value");
 }
 
 Blocks blocks_of(const Shape& shape, int64_t plane) {

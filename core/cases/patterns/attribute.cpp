@@ -18,12 +18,16 @@ constexpr PatternKind kAttributeKinds[] = {
     {"attribute_other_value", surety::kAsked,
      "causal is not read: the values are right for causal = true, and this case has false"}};
 
+constexpr double kLeastScale = 1e-2;  // smaller numbers are epsilons
+
 enum class As { nothing, off_by_one, other };
 
 struct OtherValue {
   As as;
   double value;
-  std::string text;  // as a case writes it
+  std::string text;       // as a case writes it
+  std::string told = {};  // for people; empty: as `text`
+  const std::string& words() const { return told.empty() ? text : told; }
 };
 
 std::string value_text(const Slot& slot, double value) {
@@ -55,7 +59,7 @@ std::vector<OtherValue> other_values(const Slot& slot, double own) {
     add(As::nothing, 0);
     add(As::nothing, 1);
     if (slot.has_default) add(As::other, slot.default_value.f);
-    if (own < 1e-2)  // epsilons that are usual
+    if (own < kLeastScale)  // epsilons that are usual
       for (const double usual : {1e-5, 1e-6}) add(As::other, usual);
   } else if (slot.kind == SlotKind::integer && slot.axis.empty() && own != 0) {
     // 0 means `none` where it is allowed, so it is no neighbour of 1.
@@ -67,6 +71,17 @@ std::vector<OtherValue> other_values(const Slot& slot, double own) {
   return out;
 }
 
+// A scale that is computed in place of read: 1 / sqrt(n) for a size n of init.
+void add_scales(const ResolvedCase& resolved, std::vector<OtherValue>& out) {
+  for (const Slot& slot : resolved.contract->section(SectionId::init)) {
+    if (slot.axis.empty() || slot.kind != SlotKind::integer) continue;
+    const auto n = static_cast<double>(resolved.init.at(static_cast<size_t>(slot.index)).i);
+    if (n < 2) continue;
+    const double value = 1 / std::sqrt(n);
+    out.push_back({As::other, value, fmt::format("{:.17g}", value), "1 / sqrt(" + slot.name + ")"});
+  }
+}
+
 Explanation attribute_found(const Slot& slot, double own, const OtherValue& other) {
   const std::string &name = slot.name, is = value_text(slot, own);
   Explanation out;
@@ -74,8 +89,8 @@ Explanation attribute_found(const Slot& slot, double own, const OtherValue& othe
   out.figures = {{name, own}, {"right_for", other.value}};
   if (other.as == As::nothing) {
     out.name = "attribute_without_effect";
-    out.text =
-        fmt::format("{} has no effect: the values are right for {} = {}", name, name, other.text);
+    out.text = fmt::format("{} has no effect: the values are right for {} = {}", name, name,
+                           other.words());
     out.next = fmt::format(
         "Use {} in the formula: its place is in the contract (`fk-host show OP`).", name);
     return out;
@@ -83,7 +98,7 @@ Explanation attribute_found(const Slot& slot, double own, const OtherValue& othe
   out.name = other.as == As::off_by_one ? "attribute_off_by_one" : "attribute_other_value";
   out.text =
       fmt::format("{} is {}: the values are right for {} = {}, and this case has {}", name,
-                  other.as == As::off_by_one ? "off by one" : "not read", name, other.text, is);
+                  other.as == As::off_by_one ? "off by one" : "not read", name, other.words(), is);
   out.next = other.as == As::off_by_one
                  ? fmt::format(
                        "Check the bound that {} gives: < or <=, and whether the element "
@@ -97,7 +112,9 @@ std::optional<Explanation> ask_for_attributes(const WrongAnswer& answer) {
   for (const Slot& slot : answer.resolved.contract->section(SectionId::init)) {
     if (slot.kind == SlotKind::comm || !slot.axis.empty()) continue;
     const double own = value_of(slot, answer.resolved.init.at(static_cast<size_t>(slot.index)));
-    for (const OtherValue& other : other_values(slot, own)) {
+    std::vector<OtherValue> others = other_values(slot, own);
+    if (slot.kind == SlotKind::number && own >= kLeastScale) add_scales(answer.resolved, others);
+    for (const OtherValue& other : others) {
       CallChange change;
       change.init[slot.name] = other.text;
       if (answer.right_if(change, answer.inputs)) return attribute_found(slot, own, other);

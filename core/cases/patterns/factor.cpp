@@ -15,25 +15,52 @@ constexpr size_t kFewestRatios = 8;
 // precision.
 constexpr double kFactorSpread = 0.1;
 
-// A usual origin of a factor: an axis n in place of n - 1, or a scale by n or its root.
+// Share that a named origin may differ by, of the factor and of its distance from 1.
+constexpr double kOriginSpread = 0.005;
+
+struct Origin {
+  double value;
+  const char* text;  // in terms of {0}
+};
+
+// " 1.2 is T / (T - 1) with T = 6 (tokens)."; empty: no origin or its inverse has the value.
+std::string origin_text(double factor, std::span<const Origin> origins, const std::string& name,
+                        const std::string& value) {
+  for (const auto& [its, text] : origins)
+    for (const bool inverse : {false, true}) {
+      const double is = inverse ? 1 / its : its;
+      if (!(std::abs(factor - is) <= kOriginSpread * std::min(std::abs(is), std::abs(is - 1))))
+        continue;
+      const std::string told = fmt::format(fmt::runtime(text), name);
+      return fmt::format(" {:.5g} is {}{} with {} = {}.", factor, inverse ? "1 / " : "",
+                         inverse && told != name ? "(" + told + ")" : told, name, value);
+    }
+  return "";
+}
+
+// A usual origin of a factor: an axis n in place of n - 1, a scale by n or its root, or a number of
+// init that is left out or applied twice.
 std::string origin_of_factor(const ResolvedCase& resolved, double factor) {
+  for (const Slot& slot : resolved.contract->section(SectionId::init)) {
+    if (slot.kind != SlotKind::number) continue;
+    const double v = resolved.init.at(static_cast<size_t>(slot.index)).f;
+    if (!(v > 0)) continue;
+    const Origin origins[] = {{v, "{0}"}, {std::sqrt(v), "sqrt({0})"}};
+    if (auto text = origin_text(factor, origins, slot.name, figure_text(v)); !text.empty())
+      return text;
+  }
   for (const auto& [letter, size] : resolved.axes) {
     const std::string meaning = meaning_of_axis(*resolved.contract, letter);
     const auto n = static_cast<double>(size);
     if (meaning.empty() || n < 2) continue;
-    const std::pair<double, const char*> origins[] = {
-        {n / (n - 1), "{0} / ({0} - 1)"},
-        {std::sqrt(n / (n - 1)), "sqrt({0} / ({0} - 1))"},
-        {n, "{0}"},
-        {std::sqrt(n), "sqrt({0})"}};
-    for (const auto& [value, text] : origins)
-      for (const bool inverse : {false, true}) {
-        const double is = inverse ? 1 / value : value;
-        if (std::abs(factor - is) > 0.02 * std::abs(is - 1)) continue;
-        const std::string told = fmt::format(fmt::runtime(text), letter);
-        return fmt::format(" {:.5g} is {}{} with {} = {} ({}).", factor, inverse ? "1 / " : "",
-                           inverse ? "(" + told + ")" : told, letter, size, meaning);
-      }
+    const Origin origins[] = {{n / (n - 1), "{0} / ({0} - 1)"},
+                              {std::sqrt(n / (n - 1)), "sqrt({0} / ({0} - 1))"},
+                              {n, "{0}"},
+                              {std::sqrt(n), "sqrt({0})"}};
+    if (auto text =
+            origin_text(factor, origins, letter, std::to_string(size) + " (" + meaning + ")");
+        !text.empty())
+      return text;
   }
   return "";
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "core/cases/patterns/pattern.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr PatternKind kInputKinds[] = {
     {"input_ignored", surety::kAsked, "mask is ignored: the values are right without it"},
+    {"input_halves", surety::kAsked,
+     "the halves of x are exchanged: the values are right for the other order"},
     {"input_transposed", surety::kAsked,
      "weight is read transposed: the values are right for exchanged rows and columns"},
     {"index_16_bits", surety::kAsked,
@@ -69,33 +72,73 @@ std::optional<Explanation> ask_for_flags(const WrongAnswer& answer) {
   return std::nullopt;
 }
 
-Tensor exchanged(const Tensor& from) {
+// Where element i of a changed tensor comes from.
+using SourceOf = std::function<int64_t(int64_t i)>;
+
+// True if the answer is right where an input has its own values in another order.
+bool right_in_order(const WrongAnswer& answer, const CaseField& field, const SourceOf& source) {
+  CaseValues values = answer.inputs;
+  const Tensor& from = answer.inputs.at(field.slot->name)[0];
   Tensor out(from.dtype, from.shape);
-  const int64_t n = from.shape.back();
-  for (int64_t i = 0; i < from.numel(); ++i) {
-    const int64_t matrix = i / (n * n) * n * n, row = i % (n * n) / n, column = i % n;
-    out.set(matrix + column * n + row, from.at(i));
-  }
-  return out;
+  for (int64_t i = 0; i < from.numel(); ++i) out.set(i, from.at(source(i)));
+  values.at(field.slot->name)[0] = std::move(out);
+  return answer.right_if({}, values);
 }
 
+bool has_rows(const CaseField& field) {
+  return field.present && field.slot->is_read() && is_float(field.dtype) &&
+         field.shape.size() >= 2 && field.entries == 1 && field.shape.back() > 1;
+}
+
+// Also a matrix whose rows and columns have other sizes: its bytes are those of [columns, rows].
 std::optional<Explanation> ask_for_transposed(const WrongAnswer& answer) {
   for (const CaseField& field : answer.resolved.fields) {
-    const size_t axes = field.shape.size();
-    if (!field.present || !field.slot->is_read() || !is_float(field.dtype) || axes < 2 ||
-        field.entries != 1 || field.shape[axes - 1] != field.shape[axes - 2] ||
-        field.shape[axes - 1] < 2)
+    if (!has_rows(field)) continue;
+    const int64_t columns = field.shape.back(), rows = field.shape[field.shape.size() - 2],
+                  size = rows * columns;
+    if (rows < 2 || !right_in_order(answer, field, [&](int64_t i) {
+          const int64_t at = i % size;
+          return i - at + at % columns * rows + at / columns;
+        }))
       continue;
-    CaseValues values = answer.inputs;
-    auto& tensors = values.at(field.slot->name);
-    tensors[0] = exchanged(tensors[0]);
-    if (answer.right_if({}, values))
+    const std::string& name = field.slot->name;
+    const auto axis = [&](size_t back) {
+      return field.slot->shape[field.slot->shape.size() - back].text();
+    };
+    const std::string read = rows == columns ? "exchanged rows and columns"
+                                             : "its elements as [" + axis(1) + ", " + axis(2) + "]";
+    return input_found("input_transposed",
+                       name + " is read transposed: the values are right for " + read,
+                       "Exchange the indices of " + name +
+                           ": the last axis of the contract's shape is contiguous.");
+  }
+  return std::nullopt;
+}
+
+// Rows of two halves, such as gate and up, are twice as wide as the output's.
+std::optional<Explanation> ask_for_halves(const WrongAnswer& answer) {
+  const int64_t half = answer.field.shape.empty() ? 0 : answer.field.shape.back();
+  for (const CaseField& field : answer.resolved.fields) {
+    if (half < 2 || !has_rows(field) || field.shape.back() != 2 * half) continue;
+    const std::string& name = field.slot->name;
+    const int64_t width = 2 * half;
+    if (right_in_order(answer, field,
+                       [&](int64_t i) { return i % width < half ? i + half : i - half; }))
       return input_found(
-          "input_transposed",
-          field.slot->name +
-              " is read transposed: the values are right for exchanged rows and columns",
-          "Exchange the indices of " + field.slot->name +
-              ": the last axis of the contract's shape is contiguous.");
+          "input_halves",
+          "the halves of " + name + " are exchanged: the values are right for the other order",
+          "Exchange the halves of each row of " + name +
+              ": their order is in the contract (`fk-host show OP`).");
+    if (right_in_order(answer, field, [&](int64_t i) {
+          const int64_t at = i % width;
+          return i - at + (at < half ? 2 * at : 2 * (at - half) + 1);
+        }))
+      return input_found("input_halves",
+                         name +
+                             " is read as interleaved: the values are right for pairs of "
+                             "neighbours in place of halves",
+                         "Element i of a row of " + name + " belongs to element i + " +
+                             std::to_string(half) + " (half a row), not to its neighbour.");
   }
   return std::nullopt;
 }
@@ -123,8 +166,8 @@ std::optional<Explanation> ask_for_short_indices(const WrongAnswer& answer) {
 }
 
 std::optional<Explanation> ask_for_inputs(const WrongAnswer& answer) {
-  for (const auto& ask :
-       {ask_without_inputs, ask_for_flags, ask_for_transposed, ask_for_short_indices})
+  for (const auto& ask : {ask_without_inputs, ask_for_flags, ask_for_transposed, ask_for_halves,
+                          ask_for_short_indices})
     if (auto found = ask(answer)) return found;
   return std::nullopt;
 }

@@ -23,16 +23,33 @@ bool wrong_elements_hold(const WrongAnswer& answer, const std::vector<double>& v
   return other * 100 <= answer.count;
 }
 
+// "row 4 of 5" or "rows from 4 on of 9", along the first axis; empty: all, or no short description.
+std::string rows_that_hold(const WrongAnswer& answer) {
+  const auto indices = wrong_indices(answer);
+  if (indices.size() < 2) return "";
+  const int64_t rows = answer.want.shape[0];
+  if (static_cast<int64_t>(indices[0].size()) == rows) return "";
+  const std::string text = indices_text(indices[0], rows);
+  return text.empty()
+             ? ""
+             : fmt::format("row{} {} of {}", indices[0].size() == 1 ? "" : "s", text, rows);
+}
+
 std::optional<Explanation> look_for_known_values(const WrongAnswer& answer) {
   const std::string& name = answer.field.slot->name;
   const auto elements = static_cast<double>(answer.count);
-  if (wrong_elements_hold(answer, answer.before_values))
+  if (wrong_elements_hold(answer, answer.before_values)) {
+    const std::string kept = rows_that_hold(answer);
     return Explanation{
         "holds_its_input",
         surety::kExact,
-        name + " still holds its input",
-        "Write the new values into " + name + ": it is an input and an output of the call.",
+        name + " still holds its input" + (kept.empty() ? "" : " in " + kept),
+        kept.empty()
+            ? "Write the new values into " + name + ": it is an input and an output of the call."
+            : "These rows were not computed. Check the loop over rows, and the tail that fills no "
+              "vector, tile or block.",
         {{"elements", elements}}};
+  }
   if (!answer.whole || !is_float(answer.field.dtype)) return std::nullopt;
   for (const CaseField& from : answer.resolved.fields) {
     const auto its = answer.inputs.find(from.slot->name);

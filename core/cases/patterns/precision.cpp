@@ -30,7 +30,10 @@ constexpr LowPrecision kLowPrecisions[] = {{DType::f16, "f16 or tf32"}, {DType::
 // Root mean squares of errors, as multiples of unit(). One rounding gives 0.3 to 0.5, a few give up
 // to 0.9, and a difference of rounded values gives more. Sums begin there. Eight times the least of
 // f16 is the least of bf16.
-constexpr double kLeastOfOne = 0.2, kMostOfFew = 0.9, kMostOfDifference = 2.2, kMostOfSum = 100;
+constexpr double kLeastOfOne = 0.2, kMostOfFew = 0.9, kMostOfDifference = 2.2;
+// A sum of n terms in one variable has about 0.3 sqrt(n) roundings, because partial sums grow. The
+// factor allows twice this.
+constexpr double kMostOfSum = 0.6;
 constexpr double kOutlier = 12;   // times the root mean square: no rounding
 constexpr double kRounded = 0.9;  // share of elements with an error beyond float32
 
@@ -147,8 +150,10 @@ std::optional<Explanation> look_for_roundings(const WrongAnswer& answer) {
     if (each.dtype == DType::f16 && roundings >= 8 * kLeastOfOne) continue;
     const bool sums = terms > 8;
     if (sums && (lines || !wide || roundings > kMostOfFew)) {
-      // More than the sum of all roundings is another mistake.
-      if (roundings > std::min(kMostOfSum, 2 * static_cast<double>(terms))) continue;
+      // More than the roundings of the sum is another mistake.
+      if (roundings >
+          std::max(kMostOfDifference, kMostOfSum * std::sqrt(static_cast<double>(terms))))
+        continue;
       return precision_found(
           "sum_in_low_precision",
           fmt::format("the errors are those of a sum of {} terms in {}", terms, each.name),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong from the second row on, where rows have gaps between them.
+// Wrong from the second row on, where rows have gaps between them. One case cannot tell more: the
+// verdict drops this explanation if other cases contradict it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +11,7 @@ namespace fk {
 namespace {
 
 constexpr PatternKind kStridedKinds[] = {
-    {"strided", surety::kShape,
-     "wrong only where rows are strided: rows of q have gaps, and row 0 alone is right"}};
+    {"strided", surety::kShape, "rows of q have gaps, and row 0 alone is right"}};
 
 // True if a first row of `width` elements is right, and nearly all other elements are wrong.
 bool first_row_alone_is_right(const WrongAnswer& answer, int64_t width) {
@@ -47,7 +47,7 @@ std::optional<Explanation> look_for_strides(const WrongAnswer& answer) {
     return Explanation{
         "strided",
         surety::kShape + 0.05,
-        fmt::format("wrong only where rows are strided: {}, and row 0 alone is right", apart),
+        apart + ", and row 0 alone is right",
         fmt::format("Compute the addresses of {0} from {0}->strides. Only its last axis is dense.",
                     name),
         {{"row", static_cast<double>(width)}, {"step", static_cast<double>(field.step)}}};

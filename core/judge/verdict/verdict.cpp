@@ -4,15 +4,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/patterns/pattern.hpp"
 
 namespace fk {
 
 namespace {
 
 constexpr double kBand = 0.01;  // as in RaceOptions
+constexpr const char* kOnlyStrided = "wrong only where rows are strided: ";
 
 // Exit codes: 0 success, 1 the candidate failed, 3 no answer about it.
 constexpr std::array kStatuses = {
@@ -175,29 +179,64 @@ std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
   return right > kMost ? out + " and " + std::to_string(right - kMost) + " more" : out;
 }
 
-// Gaps between rows hold NaN. They were read where each wrong case has gaps and gives NaN, and a
-// right case of the op has none.
+// Gaps between rows as the cause of a wrong case, by all cases of its op. They are `told` if a
+// right case has no gaps. They are `refuted` by a wrong case without gaps, and by a right one with
+// gaps in all the fields of the wrong one.
+struct GapEvidence {
+  bool told = false, refuted = false;
+};
+
+GapEvidence evidence_of_gaps(const std::vector<CaseVerdict>& cases, const CaseVerdict& wrong) {
+  GapEvidence out;
+  const auto also = [](const CaseVerdict& other) {
+    return [&](const std::string& field) { return contains(other.strided, field); };
+  };
+  for (const CaseVerdict& other : cases) {
+    if (other.op != wrong.op) continue;
+    if (is_right(other.status)) {
+      out.told |= other.strided.empty();
+      out.refuted |= std::ranges::all_of(wrong.strided, also(other));
+    }
+    out.refuted |= other.status == Status::wrong && other.strided.empty();
+  }
+  return out;
+}
+
+// Gaps between rows hold NaN. They were read if only cases with gaps are wrong, and these give NaN
+// or have a right row 0 alone.
 void name_read_gaps(std::vector<CaseVerdict>& cases) {
+  const auto replace = [](CaseVerdict& c, const char* name, std::string pattern) {
+    const std::string before = c.errors->pattern;
+    c.errors->name = name;
+    c.errors->pattern = std::move(pattern);
+    if (const auto at = c.why.find(before); at != std::string::npos)
+      c.why.replace(at, before.size(), c.errors->pattern);
+  };
+  const auto read = [](const CaseVerdict& c) {
+    return c.errors && (c.errors->name == "nan" || c.errors->name == "unwritten" ||
+                        c.errors->name == "strided");
+  };
   for (CaseVerdict& wrong : cases) {
     if (wrong.status != Status::wrong || !wrong.errors) continue;
-    bool right = false, all = true;
-    for (const CaseVerdict& other : cases) {
-      if (other.op != wrong.op) continue;
-      right |= is_right(other.status) && other.strided.empty();
-      if (other.status == Status::wrong)
-        all &= !other.strided.empty() && other.errors &&
-               (other.errors->name == "nan" || other.errors->name == "unwritten" ||
-                other.errors->name == "strided");
-    }
-    if (!right || !all || wrong.errors->name == "strided") continue;
+    const GapEvidence gaps = evidence_of_gaps(cases, wrong);
+    const bool all = std::ranges::all_of(cases, [&](const CaseVerdict& other) {
+      return other.op != wrong.op || other.status != Status::wrong || read(other);
+    });
     const std::string fields = join(wrong.strided, ", ");
-    const std::string before = wrong.errors->pattern;
-    wrong.errors->name = "strided";
-    wrong.errors->pattern = "wrong only where rows are strided: in cases with gaps in " + fields;
-    if (const auto at = wrong.why.find(before); at != std::string::npos)
-      wrong.why.replace(at, before.size(), wrong.errors->pattern);
-    wrong.next = "Compute addresses from strides in each of " + fields +
-                 ". Only the last axis of a tensor is dense.";
+    if (gaps.told && !gaps.refuted && all) {
+      if (starts_with(wrong.errors->pattern, kOnlyStrided)) continue;
+      if (wrong.errors->name == "strided") {  // it knows the field
+        replace(wrong, "strided", kOnlyStrided + wrong.errors->pattern);
+        continue;
+      }
+      replace(wrong, "strided", kOnlyStrided + ("in cases with gaps in " + fields));
+      wrong.next = "Compute addresses from strides in each of " + fields +
+                   ". Only the last axis of a tensor is dense.";
+    } else if (gaps.refuted && wrong.errors->name == "strided") {
+      replace(wrong, "rows_or_columns", "row 0 alone is right");
+      wrong.errors->figures.clear();
+      wrong.next = info_of(Status::wrong).next;
+    }
   }
 }
 
@@ -222,18 +261,36 @@ const CaseVerdict* unjudged_op(const std::vector<CaseVerdict>& cases) {
   return nullptr;
 }
 
-// The status of the whole, and the case with that status; null: it follows from the aggregate. The
-// wrong case with the largest error speaks, because it shows most.
+// Votes of wrong cases for the name of their pattern, with its surety cubed: one cause counts as
+// much as three or four common traits. The largest error alone would give one fault another `next`
+// in each run.
+std::map<std::string, double> votes_for_patterns(const std::vector<CaseVerdict>& cases) {
+  std::map<std::string, double> sureties, votes;
+  for (const PatternKind& kind : pattern_kinds())
+    sureties[kind.name] = std::max(sureties[kind.name], kind.surety);
+  for (const CaseVerdict& c : cases)
+    if (c.status == Status::wrong && c.errors)
+      votes[c.errors->name] += std::pow(sureties[c.errors->name], 3);
+  return votes;
+}
+
+// The status of the whole, and the case with that status; null: it follows from the aggregate.
+// Among wrong cases those of the pattern with most votes speak, and of these the one with the
+// largest error, because it shows most.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
   // A case that was not asked for counts only if it fails.
   const auto rank = [](const CaseVerdict& c) {
     return c.left_out || (c.beside && is_right(c.status)) ? static_cast<int>(Status::unused) + 1
                                                           : static_cast<int>(c.status);
   };
-  const auto first =
-      std::min_element(v.cases.begin(), v.cases.end(), [&](const auto& a, const auto& b) {
-        return rank(a) != rank(b) ? rank(a) < rank(b) : error_of_case(a) > error_of_case(b);
-      });
+  const auto votes = votes_for_patterns(v.cases);
+  const auto votes_of = [&](const CaseVerdict& c) {
+    return c.status == Status::wrong && c.errors ? votes.at(c.errors->name) : 0;
+  };
+  const auto order = [&](const CaseVerdict& c) {
+    return std::tuple(rank(c), -votes_of(c), -error_of_case(c));
+  };
+  const auto first = std::ranges::min_element(v.cases, {}, order);
   speaker = &*first;
   if (first->status <= Status::environment) return first->status;
   if (const CaseVerdict* unjudged = unjudged_op(v.cases)) {

@@ -95,6 +95,53 @@ class Asked {
   double seconds = 0;
 };
 
+// An op of rows of 64, without a reference: right and wrong answers are computed row by row.
+class Rows {
+ public:
+  explicit Rows(const char* numerics)
+      : contract(fk::Contract::parse(
+            std::string("op: rows\nrevision: 1\nsummary: rows\n"
+                        "axes: {T: tokens, C: row width}\n"
+                        "init:\n  - {name: width, type: int, axis: C}\n"
+                        "  - {name: eps, type: float}\n"
+                        "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+                        "  - {name: out, role: out, shape: [T, C], dtype: x}\n"
+                        "tolerance: {numerics: ") +
+                numerics + ", length: C}\ncases:\n  smoke:\n    - {T: 6, width: 64, eps: 0.0001}\n",
+            "rows.yaml", 1, "test")),
+        resolved(fk::resolve(contract, contract.cases.at(0), {})),
+        inputs(fk::make_inputs(resolved, 3, 1)) {}
+
+  // Row by row: `row` gives the answer for a row of x.
+  template <class Row>
+  fk::CaseValues answer(const Row& row) const {
+    fk::Tensor out(fk::DType::f32, {6, 64});
+    for (int64_t t = 0; t < 6; ++t) {
+      std::vector<double> x;
+      for (int64_t c = 0; c < 64; ++c) x.push_back(inputs.at("x")[0].at(t * 64 + c));
+      row(t, x);
+      for (int64_t c = 0; c < 64; ++c) out.set(t * 64 + c, x[static_cast<size_t>(c)]);
+    }
+    fk::CaseValues all;
+    all["out"].push_back(std::move(out));
+    return all;
+  }
+  template <class Right, class Wrong>
+  fk::WrongElements told(const Right& right, const Wrong& wrong) const {
+    return fk::compare_outputs(resolved, inputs, answer(wrong), answer(right), fk::kMostElements,
+                               nullptr)
+        .wrong;
+  }
+
+  fk::Contract contract;
+  fk::ResolvedCase resolved;
+  fk::CaseValues inputs;
+};
+
+double rounded_to(fk::DType dtype, double v) {
+  return fk::Tensor::of(fk::DType::f32, {1}, {v}).to(dtype).to(fk::DType::f32).at(0);
+}
+
 }  // namespace
 
 TEST_CASE("patterns name the constructor value or the input that was not read") {
@@ -174,7 +221,7 @@ TEST_CASE("patterns name strides only where rows have gaps") {
   CHECK(dense.after(later_rows).name != "strided");
   const auto wrong = gaps.after(later_rows);
   CHECK(wrong.name == "strided");
-  CHECK_THAT(wrong.pattern, ContainsSubstring("rows of x are 32 elements long and 40 apart"));
+  CHECK(wrong.pattern == "rows of x are 32 elements long and 40 apart, and row 0 alone is right");
   CHECK(wrong.figures.at("step") == 40);
   CHECK(gaps.after([](int64_t, int64_t, int64_t, double v) { return v * v + 1; }).name !=
         "strided");
@@ -193,20 +240,190 @@ TEST_CASE("patterns name a factor, a copy and a lower precision") {
   wrong = asked.told(copy);
   CHECK(wrong.name == "copy_of_input");
   CHECK(wrong.pattern == "out is a copy of x");
-  const auto rounded = [](fk::DType dtype, double v) {
-    const fk::Tensor one = fk::Tensor::of(fk::DType::f32, {1}, {v});
-    return one.to(dtype).to(fk::DType::f32).at(0);
-  };
-  wrong =
-      asked.after([&](int64_t, int64_t, int64_t, double v) { return rounded(fk::DType::bf16, v); });
-  CHECK(wrong.name == "rounded_output");
   wrong = asked.after(
-      [&](int64_t, int64_t, int64_t, double v) { return 0.7 * rounded(fk::DType::bf16, v / 0.7); });
+      [&](int64_t, int64_t, int64_t, double v) { return rounded_to(fk::DType::bf16, v); });
+  CHECK(wrong.name == "rounded_output");
+  wrong = asked.after([&](int64_t, int64_t, int64_t, double v) {
+    return 0.7 * rounded_to(fk::DType::bf16, v / 0.7);
+  });
   CHECK(wrong.name == "rounded_between");
   CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to bf16"));
-  wrong = asked.after(
-      [&](int64_t, int64_t, int64_t, double v) { return 0.7 * rounded(fk::DType::f16, v / 0.7); });
+  wrong = asked.after([&](int64_t, int64_t, int64_t, double v) {
+    return 0.7 * rounded_to(fk::DType::f16, v / 0.7);
+  });
   CHECK_THAT(wrong.pattern, ContainsSubstring("one rounding to f16 or tf32"));
+}
+
+TEST_CASE("patterns name an input in another order, and a scale that is computed") {
+  const fk::Contract contract = fk::Contract::parse(
+      "op: gated\nrevision: 1\nsummary: a product, gated and scaled\n"
+      "axes: {T: tokens, D: width, K: inputs}\n"
+      "init:\n  - {name: width, type: int, axis: D}\n  - {name: inputs, type: int, axis: K}\n"
+      "  - {name: scale, type: float}\n"
+      "weights:\n  - {name: weight, shape: [D, K], dtype: x}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, K], dtype: float}\n"
+      "  - {name: pair, role: in, shape: [T, 2*D], dtype: x}\n"
+      "  - {name: out, role: out, shape: [T, D], dtype: x}\n"
+      "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n"
+      "    - {T: 5, width: 8, inputs: 6, scale: 0.3}\n",
+      "gated.yaml", 1, "test");
+  const fk::ResolvedCase resolved = fk::resolve(contract, contract.cases.at(0), {});
+  const fk::CaseValues inputs = fk::make_inputs(resolved, 3, 1);
+  struct Mistake {
+    double scale = 0.3;
+    bool turned = false, swapped = false, neighbours = false;
+  };
+  const auto answer = [](const fk::CaseValues& in, const Mistake& as) {
+    fk::Tensor out(fk::DType::f32, {5, 8});
+    for (int64_t t = 0; t < 5; ++t)
+      for (int64_t d = 0; d < 8; ++d) {
+        double sum = 0;
+        for (int64_t k = 0; k < 6; ++k)
+          sum += in.at("x")[0].at(t * 6 + k) *
+                 in.at("weight")[0].at(as.turned ? k * 8 + d : d * 6 + k);
+        int64_t gate = as.neighbours ? 2 * d : d, up = as.neighbours ? 2 * d + 1 : d + 8;
+        if (as.swapped) std::swap(gate, up);
+        const double g = in.at("pair")[0].at(t * 16 + gate), u = in.at("pair")[0].at(t * 16 + up);
+        out.set(t * 8 + d, as.scale * sum + g * g * u);
+      }
+    fk::CaseValues all;
+    all["out"].push_back(std::move(out));
+    return all;
+  };
+  const auto told = [&](const Mistake& mistake) {
+    fk::AskReference ask = [&](const fk::CaseValues& in) { return answer(in, {}); };
+    ask.with_changes([&](const fk::CallChange& change, const fk::CaseValues& in) {
+      Mistake right;
+      if (change.init.count("scale")) right.scale = std::stod(change.init.at("scale"));
+      return answer(in, right);
+    });
+    return fk::compare_outputs(resolved, inputs, answer(inputs, mistake), answer(inputs, {}),
+                               fk::kMostElements, ask)
+        .wrong;
+  };
+  auto wrong = told({.turned = true});
+  CHECK(wrong.name == "input_transposed");
+  CHECK(wrong.pattern ==
+        "weight is read transposed: the values are right for its elements as [K, D]");
+  wrong = told({.swapped = true});
+  CHECK(wrong.name == "input_halves");
+  CHECK(wrong.pattern ==
+        "the halves of pair are exchanged: the values are right for the other order");
+  wrong = told({.neighbours = true});
+  CHECK(wrong.name == "input_halves");
+  CHECK_THAT(wrong.next, ContainsSubstring("belongs to element i + 8 (half a row)"));
+  wrong = told({.scale = 1 / std::sqrt(8.0)});
+  CHECK(wrong.name == "attribute_other_value");
+  CHECK(wrong.pattern ==
+        "scale is not read: the values are right for scale = 1 / sqrt(width), and this case has "
+        "0.3");
+  wrong = told({.scale = 1});
+  CHECK(wrong.name == "attribute_without_effect");
+}
+
+TEST_CASE("rows that still hold their input are named") {
+  const fk::Contract contract = fk::Contract::parse(
+      "op: doubled\nrevision: 1\nsummary: x doubled in place\naxes: {T: tokens, D: width}\n"
+      "init:\n  - {name: width, type: int, axis: D}\n"
+      "forward:\n  - {name: x, role: inout, shape: [T, D], dtype: float}\n"
+      "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n    - {T: 5, width: 8}\n",
+      "doubled.yaml", 1, "test");
+  const fk::ResolvedCase resolved = fk::resolve(contract, contract.cases.at(0), {});
+  const fk::CaseValues inputs = fk::make_inputs(resolved, 3, 1);
+  const auto doubled = [&](int64_t rows) {
+    fk::CaseValues out = inputs;
+    for (int64_t i = 0; i < rows * 8; ++i) out["x"][0].set(i, 2 * inputs.at("x")[0].at(i));
+    return out;
+  };
+  const auto told = [&](int64_t rows) {
+    return fk::compare_outputs(resolved, inputs, doubled(rows), doubled(5), fk::kMostElements,
+                               nullptr)
+        .wrong;
+  };
+  CHECK(told(0).pattern == "x still holds its input");
+  const auto last = told(4);
+  CHECK(last.name == "holds_its_input");
+  CHECK(last.pattern == "x still holds its input in row 4 of 5");
+  CHECK_THAT(last.next, ContainsSubstring("These rows were not computed."));
+  CHECK(told(2).pattern == "x still holds its input in rows from 2 on of 5");
+}
+
+TEST_CASE("a sum in a lower precision is named for errors of its size alone") {
+  const Rows rows("reduction");
+  const auto product = [](int64_t, std::vector<double>& x) {  // each column: a sum of 64 terms
+    std::vector<double> out;
+    for (size_t c = 0; c < 64; ++c) {
+      double sum = 0;
+      for (size_t k = 0; k < 64; ++k) sum += x[k] * x[(k + c) % 64] * (k % 3 ? 1 : -1);
+      out.push_back(sum);
+    }
+    x = out;
+  };
+  const auto low = [](int64_t, std::vector<double>& x) {
+    std::vector<double> out;
+    for (size_t c = 0; c < 64; ++c) {
+      double sum = 0;
+      for (size_t k = 0; k < 64; ++k)
+        sum = rounded_to(fk::DType::bf16, sum + x[k] * x[(k + c) % 64] * (k % 3 ? 1 : -1));
+      out.push_back(sum);
+    }
+    x = out;
+  };
+  CHECK(rows.told(product, low).name == "sum_in_low_precision");
+  const auto norm = [](const std::vector<double>& x, double mean) {
+    double squares = 0;
+    for (const double v : x) squares += (v - mean) * (v - mean);
+    return 1 / std::sqrt(squares / 64 + 1e-4);
+  };
+  const auto rms = [&](int64_t, std::vector<double>& x) {
+    const double scale = norm(x, 0);
+    for (double& v : x) v *= scale;
+  };
+  // The mean is subtracted: an error of a seventh of the values, as of 30 roundings to bfloat16.
+  const auto layer = [&](int64_t, std::vector<double>& x) {
+    double mean = 0;
+    for (const double v : x) mean += v / 64;
+    const double scale = norm(x, mean);
+    for (double& v : x) v = (v - mean) * scale;
+  };
+  CHECK(rows.told(rms, layer).name != "sum_in_low_precision");
+}
+
+TEST_CASE("a factor is named by what has its value") {
+  const Rows rows("elementwise");
+  const auto right = [](int64_t, std::vector<double>&) {};
+  const auto next = [&](double factor) {
+    const auto wrong = rows.told(right, [&](int64_t, std::vector<double>& x) {
+      for (double& v : x) v *= factor;
+    });
+    CHECK(wrong.name == "factor");
+    return wrong.next;
+  };
+  CHECK_THAT(next(0.0099995), ContainsSubstring("0.0099995 is sqrt(eps) with eps = 0.0001."));
+  CHECK_THAT(next(100.001), ContainsSubstring("100 is 1 / (sqrt(eps)) with eps = 0.0001."));
+  CHECK_THAT(next(0.015625), ContainsSubstring("0.015625 is 1 / C with C = 64 (row width)."));
+  CHECK_THAT(next(64. / 63), ContainsSubstring("C / (C - 1)"));
+  CHECK_THAT(next(0.0095), !ContainsSubstring(" with "));
+  const auto near_one = rows.told(right, [&](int64_t, std::vector<double>& x) {
+    for (double& v : x) v *= 0.999993;
+  });
+  CHECK(near_one.pattern == "every element is 0.999993 times the right value");
+}
+
+TEST_CASE("no number has its cause in what was wanted there") {
+  const Rows rows("softmax");
+  const auto right = [](int64_t t, std::vector<double>& x) {
+    for (double& v : x) v = t < 2 ? 0 : v + 3;
+  };
+  const auto empty = rows.told(right, [&](int64_t t, std::vector<double>& x) {
+    for (double& v : x) v = t < 2 ? NAN : v + 3;
+  });
+  CHECK(empty.name == "row_without_keys");
+  CHECK_THAT(empty.pattern, ContainsSubstring("a row without visible keys must give 0"));
+  const auto large = rows.told(right, [&](int64_t t, std::vector<double>& x) {
+    for (double& v : x) v = t < 2 ? 0 : t == 4 ? NAN : v + 3;
+  });
+  CHECK(large.name == "softmax_without_maximum");
 }
 
 TEST_CASE("the kinds of patterns have names of their own, and a row each in docs/verdict.md") {

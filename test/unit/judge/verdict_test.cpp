@@ -275,6 +275,30 @@ TEST_CASE("the wrong case with the largest error speaks") {
   CHECK_THAT(v.why, ContainsSubstring("case none: none"));
 }
 
+TEST_CASE("the pattern that most wrong cases have speaks, before the largest error") {
+  const auto wrong = [](const char* pattern, double worst) {
+    CaseVerdict c = with(Status::wrong);
+    c.next = std::string("mend ") + pattern;
+    ErrorFigures& errors = c.errors.emplace();
+    errors.worst = worst;
+    errors.name = pattern;
+    return c;
+  };
+  const auto next = [](std::vector<CaseVerdict> cases) {
+    Verdict v;
+    v.cases = std::move(cases);
+    conclude(v);
+    return v.next;
+  };
+  const CaseVerdict asked = wrong("attribute_without_effect", 5), sum = wrong("factor", 30),
+                    place = wrong("every_element", 900);
+  CHECK(next({place, asked, place, place}) == "mend attribute_without_effect");
+  CHECK(next({sum, place, place}) == "mend factor");
+  CHECK(next({sum, sum, sum, asked}) == "mend attribute_without_effect");
+  CHECK(next({sum, sum, asked, sum, sum, sum}) == "mend factor");
+  CHECK(next({wrong("nan", 1), wrong("tail", 2)}) == "mend tail");  // equal: the larger error
+}
+
 TEST_CASE("gaps are the cause where no case without them is wrong") {
   const auto wrong = [](std::vector<std::string> strided, const char* name) {
     CaseVerdict c = with(Status::wrong);
@@ -306,6 +330,25 @@ TEST_CASE("gaps are the cause where no case without them is wrong") {
   right.strided = {"k"};
   CHECK(concluded({wrong({"k"}, "nan"), right}).cases[0].errors->name == "nan");
   CHECK(concluded({wrong({"k"}, "tail"), timed("a", 1.5, 0.01)}).cases[0].errors->name == "tail");
+  // A right row 0 says nothing where a dense case is wrong, or a case with the same gaps right.
+  const auto named = [&](std::vector<CaseVerdict> cases) {
+    return concluded(std::move(cases)).cases[0].errors->name;
+  };
+  CHECK(named({wrong({"k"}, "strided")}) == "strided");
+  CaseVerdict knows = wrong({"k", "v"}, "strided");
+  knows.next = "Compute the addresses of k.";
+  const Verdict known = concluded({knows, timed("a", 1.5, 0.01)});
+  CHECK(known.cases[0].errors->pattern == "wrong only where rows are strided: NaN in 9 elements");
+  CHECK(known.next == "Compute the addresses of k.");
+  CHECK(named({wrong({"k"}, "strided"), wrong({}, "factor"), timed("a", 1.5, 0.01)}) ==
+        "rows_or_columns");
+  CHECK(named({wrong({"k"}, "strided"), right}) == "rows_or_columns");
+  const Verdict refuted = concluded({wrong({"k"}, "strided"), right, timed("a", 1.5, 0.01)});
+  CHECK(refuted.cases[0].errors->pattern == "row 0 alone is right");
+  CHECK(refuted.why.find("strided") == std::string::npos);
+  CHECK(refuted.next == info_of(Status::wrong).next);
+  right.strided = {"q"};
+  CHECK(named({wrong({"k"}, "strided"), right}) == "strided");
 }
 
 TEST_CASE("a verdict survives JSON, and the text has what the JSON has") {
