@@ -249,6 +249,7 @@ std::string first_error(const std::string& said) {
 std::string next_of_error(const std::string& said) {
   const std::string line = first_error(said);
   const auto has = [&](const char* words) { return line.find(words) != std::string::npos; };
+  if (has("__start_fk_ops")) return "The plugin has no op. Add FK_OP(op, Class) to a source.";
   if (has("undefined reference"))
     return "Define what is missing, in a source of the folder; plugins link the C and C++ "
            "libraries and the CUDA runtime alone.";

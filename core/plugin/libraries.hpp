@@ -6,22 +6,13 @@
 namespace fk {
 
 // File names without their versions: libc's own, libm, libstdc++, libgcc, libgomp and the CUDA
-// runtime.
+// runtime. libmvec is libm for vectors: loops compiled with -ffast-math call it.
 constexpr std::string_view kLibrariesOfCandidates[] = {
-    "libc.so.",
-    "libm.so.",
-    "libstdc++.so.",
-    "libgcc_s.so.",
-    "libgomp.so.",
-    "ld-linux-x86-64.so.",
-    "ld-linux-aarch64.so.",
-    "libpthread.so.",
-    "libdl.so.",
-    "librt.so.",
-    "libcudart.so.",
+    "libc.so.",       "libm.so.",     "libmvec.so.",         "libstdc++.so.",
+    "libgcc_s.so.",   "libgomp.so.",  "ld-linux-x86-64.so.", "ld-linux-aarch64.so.",
+    "libpthread.so.", "libdl.so.",    "librt.so.",           "libcudart.so.",
 #if defined(__SANITIZE_ADDRESS__)
-    "libasan.so.",
-    "libubsan.so.",
+    "libasan.so.",    "libubsan.so.",
 #endif
 };
 

@@ -141,7 +141,8 @@ PluginNote read_notes(const std::filesystem::path& file) {
     read_plugin(elf, note, out);
     named = true;
   }
-  if (!named) elf.fail("has garbled notes: ops, but no FK_PLUGIN(name, version)");
+  if (!named)
+    elf.fail("has ops, but no FK_PLUGIN(name, version)", "add it once, at the end of a source");
   std::set<std::string> once;
   for (const auto& note : raw) {
     if (note.type != FK_NOTE_OP) continue;
@@ -151,7 +152,7 @@ PluginNote read_notes(const std::filesystem::path& file) {
       elf.fail("has two notes of the op `" + op + "`",
                "an op is registered once: one FK_OP(" + op + ", ...)");
   }
-  if (out.ops.empty()) elf.fail("has garbled notes: the plugin has no ops");
+  if (out.ops.empty()) elf.fail("has no ops", "add FK_OP(op, Class) to a source");
   return out;
 }
 

@@ -260,8 +260,9 @@ TEST_CASE("libraries_of_a_candidate_are_the_systems_own") {
 }
 
 TEST_CASE("names_of_libraries_that_a_candidate_may_link") {
-  for (const char* name : {"libc.so.6", "libstdc++.so.6", "libstdc++.so.6.0.33", "libgomp.so.1",
-                           "libcudart.so.12", "libcudart.so.11.0", "ld-linux-x86-64.so.2"})
+  for (const char* name :
+       {"libc.so.6", "libstdc++.so.6", "libstdc++.so.6.0.33", "libgomp.so.1", "libmvec.so.1",
+        "libcudart.so.12", "libcudart.so.11.0", "ld-linux-x86-64.so.2"})
     CHECK(fk::may_link(name));
   for (const char* name :
        {"libm.so", "libm.so.${LIB}.so", "libm.so.6$LIB", "libm.so.evil", "libm.so.6/mine.so",

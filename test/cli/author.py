@@ -87,6 +87,26 @@ file.write_text(sound.replace("const float scale", "const flaot scale"))
 run(["build", "mine"], 1, "flaot", "mine.so stays from older sources")
 (folder / "mine.so").unlink()
 run(["build", "mine"], 1, "flaot", absent=["stays"])
+run(["bench", "mine"], 1, "compile_error", "flaot", absent=["has not been built"])
+
+# What a plugin lacks is told in the author's words. A fast exp() of libmvec may be linked.
+file.write_text(sound.replace("FK_OP(", "// FK_OP("))
+run(["build", "mine"], 1, "Add FK_OP(op, Class) to a source")
+file.write_text(sound.replace("FK_PLUGIN(", "// FK_PLUGIN("))
+run(["build", "mine"], 2, "ops, but no FK_PLUGIN(name, version)", "add it once", absent=["garbled"])
+if os.uname().machine == "x86_64":
+    recipe.write_text("flags: [-O3, -ffast-math]\n")
+    file.write_text(sound.replace("namespace {", "void fast(float* x) { for (int i = 0; i < 64; ++i) x[i] = expf(x[i]); }\nvoid (*volatile used)(float*) = fast;\nnamespace {", 1))
+    run(["build", "mine"], 0)
+    needs = subprocess.run(["readelf", "-d", folder / "mine.so"], capture_output=True, text=True).stdout
+    assert "libmvec" in needs, needs
+    recipe.write_text("march: x86-64-v4\n")
+    file.write_text(sound.replace("namespace {", "#include <immintrin.h>\n__m512 wide(__m512 a) { return _mm512_max_ps(a, _mm512_sqrt_ps(a)); }\n"
+                                                 "__m512 (*volatile used)(__m512) = wide;\nnamespace {", 1))
+    run(["build", "mine"], 0, absent=["warning"])
+    recipe.unlink()
+(folder / "mine.so").unlink()
+file.write_text(sound.replace("const float scale", "const flaot scale"))
 
 # The same as JSON.
 document = json.loads(run(["build", "mine", "--json"], 1))

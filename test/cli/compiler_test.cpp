@@ -115,7 +115,8 @@ TEST_CASE("compiler_words_begin_with_the_error_and_the_place_in_the_sources_at_h
       {"In file included from /build/fk/ops/norm.h:10,\n                 from norm.cpp:1:\n"
        "/fk/plugin.hpp: In instantiation of 'create(fk_error *)' [with fk_error = fk_error]:\n"
        "norm.cpp:40:1:   required from here\n/fk/plugin.hpp:88:15: error: no matching function\n",
-       "/fk/plugin.hpp:88:15: error: no matching function, from norm.cpp:40", "the wrong parameters"},
+       "/fk/plugin.hpp:88:15: error: no matching function, from norm.cpp:40",
+       "the wrong parameters"},
       {"ptxas /tmp/x.ptx, line 5; warning\nptxas fatal   : Unresolved extern\n",
        "ptxas fatal   : Unresolved extern", ""},
       {"In file included from norm.cpp:2:\n/usr/include/x.h:1:2: error: no\n",
@@ -125,6 +126,9 @@ TEST_CASE("compiler_words_begin_with_the_error_and_the_place_in_the_sources_at_h
       {"/usr/bin/ld: /tmp/0.o: in function `f':\nnorm.cpp:(.text+0xda): undefined reference to "
        "`g'\n",
        "norm.cpp:(.text+0xda): undefined reference to `g'", "Define what is missing"},
+      {"/usr/bin/ld: /tmp/0.o:(.data+0x18): undefined reference to `__start_fk_ops'\n",
+       "/usr/bin/ld: /tmp/0.o:(.data+0x18): undefined reference to `__start_fk_ops'",
+       "Add FK_OP(op, Class)"},
       {"norm.cpp:1:10: fatal error: torch/torch.h: No such file or directory\n",
        "norm.cpp:1:10: fatal error: torch/torch.h: No such file or directory", "system's headers"},
       {"killed\n", "the compiler ended with an error", ""}};

@@ -201,8 +201,7 @@ for name in ("../up", "a b", "1st", "x" * 49, ""):
 run(["new", "rms_norm", "--name", "other", "--lang", "cobol"], 2, "known: c, cpp, cu")
 run(["new", "rms_nrom", "--name", "other"], 2, "did you mean `rms_norm`")
 assert "fk-host check mine" in (work / "candidates/mine/README.md").read_text()
-for verb in ("check", "bench"):
-    run([verb, "mine"], 2, "has not been built", "fk-host build mine")
+run(["check", "mine"], 2, "has not been built", "fk-host build mine")
 run(["build", "mine"], 0, "mine 0.1.0 with rms_norm")
 run(["build", work / "candidates/mine"], 0, "mine 0.1.0 with rms_norm")
 run(["build", "mien"], 2, "did you mean `mine`")

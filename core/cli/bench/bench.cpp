@@ -113,6 +113,13 @@ BenchCandidate candidate_at_once(const BenchArguments& a, const std::string& wor
   return {word, "", plugin_of_name(word).value_or("")};
 }
 
+// A folder of sources without a plugin: its build failed, or was not asked for.
+bool is_unbuilt(const std::string& word) {
+  std::error_code none;
+  const fs::path folder = paths::candidates_dir() / word;
+  return fs::is_directory(folder, none) && has_sources(folder);
+}
+
 [[noreturn]] void no_such_thing(const std::string& word, const Catalog& catalog,
                                 const PluginSet& plugin_set) {
   need_built(word);
@@ -142,9 +149,13 @@ BenchWords named_by(const BenchArguments& a) {
         continue;
       }
       if (!plugin_set) plugin_set = PluginSet::find(*catalog);
-      if (!is_path_word(word) && !names_plugin(word, *plugin_set))
+      const bool known = is_path_word(word) || names_plugin(word, *plugin_set);
+      if (!known && is_unbuilt(word))
+        found.folder = candidate_dir(word);
+      else if (!known)
         no_such_thing(word, *catalog, *plugin_set);
-      found.plugin = plugin_set->plugin(word).path;
+      else
+        found.plugin = plugin_set->plugin(word).path;
     }
     out.candidates.push_back(std::move(found));
   }
@@ -236,7 +247,7 @@ std::function<int()> add_bench(const Options& app) {
   app.add_flag("--thorough", a->thorough,
                "of a candidate, all cases, and all timed; else those for which there is time");
   app.add_flag("--build", a->build,
-               "compile the candidate's folder first (a path to a folder implies it)");
+               "compile the candidate's folder first (implied by a path, and without a plugin)");
   const char* const patience = "seconds without a sign of life before a candidate is stopped";
   app.add_option("--patience", a->patience_s, patience).positive();
   app.add_option("--budget", a->budget_s, "seconds for a whole verdict; 0: no end");
