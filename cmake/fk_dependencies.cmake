@@ -34,12 +34,16 @@ find_package(CLI11 QUIET)
 fk_need("TARGET;CLI11::CLI11" libcli11-dev)
 
 # Regular expressions and Unicode for tokenizers. Neither package has files for CMake.
+set(FK_TOKENIZERS ON)
 foreach(fk_library PCRE2:pcre2.h:pcre2-8:libpcre2-dev UTF8PROC:utf8proc.h:utf8proc:libutf8proc-dev)
   string(REPLACE ":" ";" fk_library ${fk_library})
   list(POP_FRONT fk_library fk_name fk_header fk_file fk_package)
   find_path(FK_${fk_name}_INCLUDE ${fk_header})
   find_library(FK_${fk_name}_LIBRARY ${fk_file})
-  fk_need("FK_${fk_name}_INCLUDE;AND;FK_${fk_name}_LIBRARY" ${fk_package})
+  if(NOT FK_${fk_name}_INCLUDE OR NOT FK_${fk_name}_LIBRARY)
+    set(FK_TOKENIZERS OFF)
+    message(STATUS "no ${fk_name}: texts have no tokenizer (${fk_package})")
+  endif()
 endforeach()
 
 # Boost.DLL is headers; with the standard's file system nothing is linked.

@@ -6,7 +6,7 @@ set(fk_share ${CMAKE_INSTALL_DATADIR}/fk-host)
 install(DIRECTORY plugin_api/fk DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "plugin.map")
 install(DIRECTORY ${FK_GENERATED}/fk/ops DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fk FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY registry scenarios plugin_api/template plugin_api/adapters DESTINATION ${fk_share}
+install(DIRECTORY registry scenarios plugin_api/template plugin_api/adapters plugin_api/agents DESTINATION ${fk_share}
         PATTERN __pycache__ EXCLUDE)
 # Sources that `fk-host new OP --task` copies.
 install(DIRECTORY baselines/reference DESTINATION ${fk_share} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.hpp")

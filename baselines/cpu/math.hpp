@@ -122,4 +122,10 @@ FK_INLINE Vf tanh(Vf x) {
 
 FK_INLINE Vf log_sigmoid(Vf x) { return -softplus(-x); }
 
+// x tanh(log(1 + e)) with e = exp(x) is x n / (n + 2) with n = e (e + 2). Above 20 it is x.
+FK_INLINE Vf mish(Vf x) {
+  const Vf e = exp(x < splat(20.f) ? x : splat(20.f)), n = e * (e + 2.f);
+  return x * (n / (n + 2.f));
+}
+
 }  // namespace fk::cpu::FK_CPU_LEVEL

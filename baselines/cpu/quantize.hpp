@@ -91,5 +91,39 @@ class Quantizer {
   decltype(&generic::quantize_codes) codes_ = FK_CPU_PICK(quantize_codes);
 };
 
+// An op that writes codes of x as it is. Own has kCode, the dtype of codes, and kRefusal, the error
+// for another one. Its set(init, quantizer) sets the limits and returns the columns of a group.
+template <class Own, class Op>
+struct QuantizeAsIs {
+  using op = Op;
+  static constexpr fk_claims claims = cpu_claims;
+
+  static void supports(const typename Op::init&, const typename Op::weights&,
+                       const typename Op::forward& max, fk_need& need) {
+    need_float(max.x, "x: f32, bf16 or f16");
+    if (FK_DTYPE(max.out) != Own::kCode) throw unsupported{Own::kRefusal};
+    need.scratch = Quantizer::scratch_bytes(max.x->shape[0], max.scale_out->shape[1]);
+  }
+  QuantizeAsIs(const fk_host& host, const typename Op::init& init, const typename Op::weights&)
+      : init_(init), group_columns_(Own::set(init, quantizer_)) {
+    quantizer_.threads = threads_of(host);
+  }
+  void prepare(const typename Op::forward&, const fk_memory&) {}
+  void forward(const typename Op::forward& args, const fk_ctx& ctx) {
+    QuantizeRows a{};
+    a.x = args.x->data, a.step = args.x->strides[0], a.type = type_of(args.x);
+    a.columns = init_.size, a.across = args.scale_out->shape[1];
+    a.group_rows = init_.group_rows, a.group_columns = group_columns_;
+    a.out = data<uint8_t>(args.out), a.whole = FK_DTYPE(args.out) == FK_I8;
+    quantizer_.run(a, args.x->shape[0], args.scale, data<float>(args.scale_out), ctx.scratch,
+                   [](int64_t, int64_t) {});
+  }
+
+ private:
+  const typename Op::init& init_;
+  Quantizer quantizer_;
+  const int64_t group_columns_;
+};
+
 }  // namespace fk::cpu
 #endif

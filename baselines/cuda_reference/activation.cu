@@ -25,7 +25,7 @@ struct SiluAndMul : Plain<fk::silu_and_mul> {
   }
 };
 // Activations by number. The two contracts have different lists.
-enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid };
+enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid, xielu, mish, clamp };
 __device__ double apply(Of f, double x, double alpha) {
   switch (f) {
     case Of::relu: return x > 0 ? x : 0;
@@ -36,6 +36,9 @@ __device__ double apply(Of f, double x, double alpha) {
     case Of::quick_gelu: return x / (1 + exp(-1.702 * x));
     case Of::softcap: return alpha * tanh(x / alpha);
     case Of::log_sigmoid: return fmin(x, 0.0) - log1p(exp(-fabs(x)));
+    case Of::xielu: break;  // it has weights
+    case Of::mish: return mish(x);
+    case Of::clamp: return fmin(fmax(x, -alpha), alpha);
     case Of::gelu: return 0.5 * x * erfc(-x * 0.70710678118654752440);
     case Of::gelu_tanh: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
   }
@@ -56,7 +59,7 @@ struct Activation : Plain<fk::activation> {
       });
       return;
     }
-    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap, Of::log_sigmoid};
+    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap, Of::log_sigmoid, Of::xielu, Of::mish, Of::clamp};
     const Of f = kOf[init.kind];
     const double alpha = init.alpha;
     for_each(a.x->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, apply(f, load(x, i), alpha)); });

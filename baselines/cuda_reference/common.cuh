@@ -185,12 +185,14 @@ void for_rows(int64_t n, const fk_ctx& ctx, Body body) {
 inline constexpr int64_t kSharedLimit = 38 << 10;
 
 __device__ inline double silu(double x) { return x / (1 + exp(-x)); }
-// The activation behind a norm of pixels: none, relu, silu or gelu, in the order of the contracts' choices.
+__device__ inline double mish(double x) { return x * tanh(fmax(x, 0.0) + log1p(exp(-fabs(x)))); }
+// The activation behind a norm of pixels: none, relu, silu, gelu or mish, in the order of the contracts' choices.
 __device__ inline double pixel_activation(int64_t kind, double x) {
   switch (kind) {
     case 1: return x > 0 ? x : 0;
     case 2: return silu(x);
     case 3: return 0.5 * x * erfc(-x * 0.70710678118654752440);
+    case 4: return mish(x);
     default: return x;
   }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d, causal_conv1d, causal_conv1d_update: one thread per element of the output, which sums
+// conv2d, conv_transpose2d, causal_conv1d, causal_conv1d_update: one thread per element of the output, which sums
 // over its window in order. States of requests are updated after all outputs.
 #include "common.cuh"
 #include "fk/ops/causal_conv1d.h"
 #include "fk/ops/causal_conv1d_update.h"
 #include "fk/ops/conv2d.h"
+#include "fk/ops/conv_transpose2d.h"
 
 namespace {
 using namespace fkr;
@@ -29,6 +30,35 @@ struct Conv2d : Plain<fk::conv2d> {
           if (iy < 0 || iy >= high || ix < 0 || ix >= wide) continue;
           const int64_t pixel = x.at(b, iy, ix) + o / of_group * channels;
           for (int64_t c = 0; c < channels; ++c) sum += load(weight, ((o * channels + c) * kh + u) * kw + v) * load(x, pixel + c);
+        }
+      }
+      store(out, i, sum);
+    });
+  }
+};
+
+struct ConvTranspose2d : Plain<fk::conv_transpose2d> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
+    if (init.in_channels % init.groups || init.out_channels % init.groups) throw fk::unsupported{"groups: does not divide the channels"};
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), weight = ref(weights.weight), bias = ref(weights.bias), out = ref(a.out);
+    const int64_t channels = init.in_channels / init.groups, outputs = init.out_channels, of_group = outputs / init.groups;
+    const int64_t kh = init.kernel_size->at[0], kw = init.kernel_size->at[1], sh = init.stride->at[0], sw = init.stride->at[1];
+    const int64_t ph = init.padding->at[0], pw = init.padding->at[1], dh = init.dilation->at[0], dw = init.dilation->at[1];
+    const int64_t high = a.x->shape[1], wide = a.x->shape[2], out_high = a.out->shape[1], out_wide = a.out->shape[2];
+    for_each(a.out->shape[0] * out_high * out_wide * outputs, ctx, [=] __device__(int64_t i) {
+      const int64_t o = i % outputs, ox = i / outputs % out_wide, oy = i / outputs / out_wide % out_high, b = i / outputs / out_wide / out_high;
+      double sum = load_or(bias, o, 0);
+      for (int64_t u = 0; u < kh; ++u) {
+        for (int64_t v = 0; v < kw; ++v) {
+          // The pixel of x whose tap (u, v) falls on this pixel of out.
+          const int64_t y = oy + ph - u * dh, z = ox + pw - v * dw;
+          if (y < 0 || z < 0 || y % sh || z % sw || y / sh >= high || z / sw >= wide) continue;
+          const int64_t first = o / of_group * channels, pixel = x.at(b, y / sh, z / sw) + first;
+          for (int64_t c = 0; c < channels; ++c)
+            sum += load(weight, (((first + c) * of_group + o % of_group) * kh + u) * kw + v) * load(x, pixel + c);
         }
       }
       store(out, i, sum);
@@ -94,6 +124,7 @@ struct CausalConv1dUpdate : Plain<fk::causal_conv1d_update> {
   }
 };
 FK_OP(conv2d, Conv2d);
+FK_OP(conv_transpose2d, ConvTranspose2d);
 FK_OP(causal_conv1d, CausalConv1d);
 FK_OP(causal_conv1d_update, CausalConv1dUpdate);
 

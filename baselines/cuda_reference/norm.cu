@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm, layer_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated, l2_norm: one block per row, statistics in
-// double. global_response_norm: one thread per channel of an image. batch_norm: one thread per element.
+// double. group_norm: one block per group of an image. global_response_norm: one thread per channel of an image. batch_norm: one thread per element.
 #include "common.cuh"
 #include "fk/ops/batch_norm.h"
 #include "fk/ops/global_response_norm.h"
+#include "fk/ops/group_norm.h"
 #include "fk/ops/l2_norm.h"
 #include "fk/ops/layer_norm.h"
 #include "fk/ops/q_kv_rms_norm.h"
@@ -166,6 +167,33 @@ struct BatchNorm : Plain<fk::batch_norm> {
     });
   }
 };
+struct GroupNorm : Plain<fk::group_norm> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
+    if (init.num_channels % init.num_groups) throw fk::unsupported{"num_groups: does not divide the channels"};
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out), weight = ref(weights.weight), bias = ref(weights.bias);
+    const int64_t channels = init.num_channels, groups = init.num_groups, width = channels / groups, kind = init.activation;
+    const int64_t pixels = a.x->shape[1] * a.x->shape[2], all = pixels * width;
+    const double eps = init.eps;
+    for_rows(a.x->shape[0] * groups, ctx, [=] __device__(int64_t row) {
+      const int64_t first = row / groups * pixels * channels + row % groups * width;
+      const auto at = [=](int64_t i) { return first + i / width * channels + i % width; };
+      const double mean = sum_of(all, [=](int64_t i) { return load(x, at(i)); }) / double(all);
+      const double squares = sum_of(all, [=](int64_t i) {
+        const double d = load(x, at(i)) - mean;
+        return d * d;
+      });
+      const double scale = 1 / sqrt(squares / double(all) + eps);
+      for (int64_t i = threadIdx.x; i < all; i += blockDim.x) {
+        const int64_t c = row % groups * width + i % width;
+        store(out, at(i), pixel_activation(kind, (load(x, at(i)) - mean) * scale * load_or(weight, c, 1) + load_or(bias, c, 0)));
+      }
+    });
+  }
+};
+FK_OP(group_norm, GroupNorm);
 FK_OP(batch_norm, BatchNorm);
 FK_OP(rms_norm, RmsNorm);
 FK_OP(layer_norm, LayerNorm);

@@ -3,6 +3,7 @@
 #include "common.cuh"
 #include "fk/ops/rotary_embedding.h"
 #include "fk/ops/rotary_rows.h"
+#include "fk/ops/sinusoidal_embedding.h"
 
 namespace {
 using namespace fkr;
@@ -53,6 +54,20 @@ struct RotaryRows : Plain<fk::rotary_rows> {
     turn(a.k, a, ctx);
   }
 };
+struct SinusoidalEmbedding : Plain<fk::sinusoidal_embedding> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref t = ref(a.t), out = ref(a.out);
+    const int64_t width = init.size, half = width / 2, first = init.flip_sin_to_cos ? 0 : 1;
+    const double step = log(init.max_period) / (double(half) - init.downscale_freq_shift), scale = init.scale;
+    for_each(a.t->shape[0] * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width;
+      const double angle = scale * load(t, i / width) * exp(-step * double(c % half));
+      store(out, i, c >= 2 * half ? 0 : c / half == first ? cos(angle) : sin(angle));
+    });
+  }
+};
+FK_OP(sinusoidal_embedding, SinusoidalEmbedding);
 FK_OP(rotary_rows, RotaryRows);
 FK_OP(rotary_embedding, RotaryEmbedding);
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// add, scaled_add, gather_rows, scatter_rows, concat, prepend_rows, select_rows, transpose: one thread per element.
+// add, scaled_add, linear_combination, modulate, gather_rows, scatter_rows, concat, concat_channels, prepend_rows, select_rows, transpose: one thread per element.
 #include "common.cuh"
 #include "fk/ops/add.h"
 #include "fk/ops/concat.h"
+#include "fk/ops/concat_channels.h"
 #include "fk/ops/gather_rows.h"
+#include "fk/ops/linear_combination.h"
+#include "fk/ops/modulate.h"
 #define FK_PREPEND_ROWS_EDITION 2
 #include "fk/ops/prepend_rows.h"
 #define FK_SCALED_ADD_EDITION 2
@@ -65,6 +68,52 @@ struct Concat : Plain<fk::concat> {
     }
   }
 };
+struct ConcatChannels : Plain<fk::concat_channels> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref out = ref(a.out);
+    const int64_t all = init.size;
+    int64_t first = 0;
+    for (int64_t n = 0; n < init.num_parts; ++n) {
+      const Ref part = ref(a.x->at[n]);
+      const int64_t width = init.sizes->at[n], begin = first;
+      for_each(a.out->shape[0] * width, ctx, [=] __device__(int64_t i) { store(out, i / width * all + begin + i % width, load(part, i)); });
+      first += width;
+    }
+  }
+};
+struct LinearCombination : Plain<fk::linear_combination> {
+  using Plain::Plain;
+  static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need& need) { need.scratch = fk_numel(max.x->at[0]) * 8; }
+  // The sum is rounded once, so it waits in double for all its terms.
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref out = ref(a.out);
+    const int64_t count = fk_numel(a.x->at[0]), terms = init.num_terms;
+    const float* coefficients = fk::data<float>(a.coefficients);
+    auto* sums = static_cast<double*>(ctx.scratch);
+    for_each(count, ctx, [=] __device__(int64_t i) { sums[i] = double(coefficients[0]) * load(out, i); });
+    for (int64_t k = 0; k < terms; ++k) {
+      const Ref x = ref(a.x->at[k]);
+      for_each(count, ctx, [=] __device__(int64_t i) {
+        sums[i] += double(coefficients[k + 1]) * load(x, i);
+        if (k + 1 == terms) store(out, i, sums[i]);
+      });
+    }
+  }
+};
+struct Modulate : Plain<fk::modulate> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), scale = ref(a.scale), shift = ref(a.shift), out = ref(a.out);
+    const int64_t width = init.size, rows = a.x->shape[1];
+    const double offset = init.offset;
+    for_each(a.x->shape[0] * rows * width, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % width, b = i / width / rows;
+      const double factor = offset + load_or(scale, scale.at(b) + c, 0);
+      store(out, i, load(x, i) * factor + load_or(shift, shift.at(b) + c, 0));
+    });
+  }
+};
 struct PrependRows : Plain<fk::prepend_rows> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
@@ -112,6 +161,9 @@ FK_OP(scaled_add, ScaledAdd);
 FK_OP(gather_rows, GatherRows);
 FK_OP(scatter_rows, ScatterRows);
 FK_OP(concat, Concat);
+FK_OP(concat_channels, ConcatChannels);
+FK_OP(linear_combination, LinearCombination);
+FK_OP(modulate, Modulate);
 FK_OP(transpose, Transpose);
 
 }  // namespace

@@ -29,7 +29,10 @@ inline void gather_patch(const fk_in* x, const Window& w, int64_t b, int64_t oy,
 }
 
 // Activations behind a norm of pixels, in the order of the choices of `activation` in contracts.
-enum class PixelActivation : int { none, relu, silu, gelu };
+enum class PixelActivation : int { none, relu, silu, gelu, mish };
+inline double mish(double x) {
+  return x * std::tanh(std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))));
+}
 inline double activated(double x, PixelActivation f) {
   switch (f) {
     case PixelActivation::relu:
@@ -38,6 +41,8 @@ inline double activated(double x, PixelActivation f) {
       return silu(x);
     case PixelActivation::gelu:
       return gelu(x, /*tanh_form=*/false);
+    case PixelActivation::mish:
+      return mish(x);
     default:
       return x;
   }
@@ -76,6 +81,39 @@ struct PixelMap {
   int64_t height, width, channels;
   double* at;
   int64_t pixels() const { return height * width; }
+};
+
+// Group normalisation of one image, in place.
+struct GroupAffine {
+  int64_t channels, groups;
+  double eps;
+  double *weight, *bias;
+  GroupAffine(Scratch& s, int64_t count, int64_t of, double epsilon)
+      : channels(count), groups(of), eps(epsilon), weight(s.take(count)), bias(s.take(count)) {}
+  void read(const fk_in* weight_or_null, const fk_in* bias_or_null) {
+    std::fill_n(weight, channels, 1.0);
+    std::fill_n(bias, channels, 0.0);
+    if (weight_or_null) load(weight_or_null, 0, channels, weight);
+    if (bias_or_null) load(bias_or_null, 0, channels, bias);
+  }
+  void apply(const PixelMap& map, PixelActivation f) const {
+    const int64_t width = channels / groups;
+    const auto count = static_cast<double>(map.pixels() * width);
+    for (int64_t first = 0; first < channels; first += width) {
+      const auto each = [&](auto body) {
+        for (int64_t p = 0; p < map.pixels(); ++p)
+          for (int64_t c = first; c < first + width; ++c) body(map.at[p * channels + c], c);
+      };
+      double sum = 0, squares = 0;
+      each([&](double v, int64_t) { sum += v; });
+      const double mean = sum / count;
+      each([&](double v, int64_t) { squares += (v - mean) * (v - mean); });
+      const double scale = 1 / std::sqrt(squares / count + eps);
+      each([&](double& v, int64_t c) {
+        v = activated((v - mean) * scale * weight[c] + bias[c], f);
+      });
+    }
+  }
 };
 
 // A convolution with a norm and an activation behind it, as modules of image models have them.

@@ -85,7 +85,7 @@ std::vector<fs::path> registry_dirs() {
 
 fs::path scenarios_dir() { return home() / "scenarios"; }
 
-std::vector<fs::path> plugin_dirs() {
+std::vector<fs::path> own_plugin_dirs() {
   std::vector<fs::path> result;
   const fs::path start = executable_dir();
   std::vector<fs::path> own = {start / "plugins",
@@ -97,6 +97,11 @@ std::vector<fs::path> plugin_dirs() {
   for (const fs::path& dir : own) {
     if (is_folder(dir)) result.push_back(dir);
   }
+  return result;
+}
+
+std::vector<fs::path> plugin_dirs() {
+  std::vector<fs::path> result = own_plugin_dirs();
   for (const fs::path& entry : entries("FK_PLUGIN_PATH")) {
     std::error_code ignored;
     if (!fs::exists(entry, ignored)) {

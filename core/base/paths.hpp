@@ -25,13 +25,16 @@ std::vector<std::filesystem::path> registry_dirs();
 /// home()/scenarios.
 std::filesystem::path scenarios_dir();
 
-/// Folders that hold plugins: `plugins` beside the program or <prefix>/lib/fk-host/plugins where
-/// they exist, then the entries of FK_PLUGIN_PATH. Error for an entry of FK_PLUGIN_PATH that does
-/// not exist; an entry may also be a single .so file.
+/// Folders with the host's own providers: `plugins` beside the program or
+/// <prefix>/lib/fk-host/plugins, where they exist.
+std::vector<std::filesystem::path> own_plugin_dirs();
+
+/// own_plugin_dirs(), then the entries of FK_PLUGIN_PATH. Error for an entry of FK_PLUGIN_PATH that
+/// does not exist; an entry may also be a single .so file.
 std::vector<std::filesystem::path> plugin_dirs();
 
-/// FK_CANDIDATES if set, else home()/candidates, but `candidates` in the current folder where home()
-/// is an installed prefix: users write no files there. May not exist.
+/// FK_CANDIDATES if set, else home()/candidates, but `candidates` in the current folder where
+/// home() is an installed prefix: users write no files there. May not exist.
 std::filesystem::path candidates_dir();
 
 /// FK_CACHE if set, else `cache` beside the program when it runs from a build tree (a folder

@@ -139,7 +139,8 @@ void CaseFrames::place_all() {
       const auto wider = std::ranges::count_if(placed_, [&](const Placed& p) {
         return p.field != &field && p.field->strided && p.field->shape_of(p.entry) == shape;
       });
-      Shape strides = field.strided ? padded_strides(shape, wider) : contiguous_strides(shape);
+      Shape strides = field.strided ? padded_strides(shape, wider, field.dense_rows)
+                                    : contiguous_strides(shape);
       if (field.step > 0 && shape.size() > 1) strides[0] = field.step;
       const size_t at = add(reach(shape, strides), field.dtype);
       const int64_t width = fk::bytes(field.dtype);
@@ -187,6 +188,13 @@ void CaseFrames::refill(const CaseFrames& from, Poison poison, bool numbers_only
     s.print = other.print;
   }
   if (!numbers_only) remember();
+}
+
+void CaseFrames::refill(const CaseValues& values) {
+  fill(values);
+  for (Storage& s : storages_) s.print.reset();
+  refresh_plan();
+  remember();
 }
 
 std::vector<std::span<const std::byte>> CaseFrames::memory(bool written_only) const {

@@ -62,6 +62,8 @@ class CaseFrames {
   // case on the same device. Outputs are poisoned. With `numbers_only` floats are poisoned too, and
   // no question can be answered until they are filled.
   void refill(const CaseFrames& from, Poison poison, bool numbers_only = false);
+  // The same from values, as in the constructor; they have the same weights.
+  void refill(const CaseValues& values);
   // Memory of the tensors; written_memory(): of the written ones.
   std::vector<std::span<const std::byte>> memory() const { return memory(false); }
   std::vector<std::span<const std::byte>> written_memory() const { return memory(true); }

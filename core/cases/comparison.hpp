@@ -37,10 +37,6 @@ struct Comparison {
 // row of each group of equal size, at random, so that a candidate cannot know which.
 constexpr int64_t kQuickElements = int64_t{1} << 22, kMostElements = int64_t{1} << 26;
 
-// Moves the inputs of all ranks but resolved.rank by rounding, for AskReference::Moved. Each rank
-// has its own moves; shared contents move alike.
-void move_others(const ResolvedCase& resolved, uint64_t seed, std::vector<CaseValues>& ranks);
-
 class Comparer {
  public:
   // All arguments must outlive this object. `want`: the reference's outputs for `inputs`. Without
@@ -78,7 +74,7 @@ class Comparer {
   void explain_wrong(const CaseField& field, int64_t entry, const Pair& pair, Judgement& j) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Chosen& chosen, bool words, std::string& undecided) const;
-  bool admit_rounded(const CaseField& field, int64_t entry, Pair& pair) const;
+  Judgement judge_rounded(const CaseField& field, int64_t entry, const Pair& pair) const;
   bool probe(size_t most) const;  // adds one; false when all are used
 
   const ResolvedCase& resolved_;

@@ -23,7 +23,9 @@ struct Variant {
   std::optional<std::vector<std::string>> with;  // optional fields and groups that are present
   std::map<std::string, int64_t> axes;           // free axes
   std::map<std::string, std::vector<int64_t>> listed;  // axes that differ by entry of a list
-  enum class Layout { written, padded, interleaved } layout = Layout::written;
+  // padded: gaps behind each axis but the last. padded_rows: behind the entries of the first axis
+  // alone.
+  enum class Layout { written, padded, interleaved, padded_rows } layout = Layout::written;
   const fk_comm* comm = nullptr;  // this rank's, where the contract has a communicator
 };
 
@@ -31,8 +33,9 @@ struct Variant {
 struct CaseField {
   const Slot* slot = nullptr;
   bool present = true;
-  bool strided = false;  // laid out with gaps
-  int64_t step = 0;      // elements from one row to the next; 0: with some gap
+  bool strided = false;     // laid out with gaps
+  bool dense_rows = false;  // only the first axis has gaps
+  int64_t step = 0;         // elements from one row to the next; 0: with some gap
   DType dtype = DType::f32;
   Shape shape;                      // of the first entry
   int64_t entries = 1;              // tensors in a list; 1 otherwise

@@ -205,6 +205,7 @@ class Resolver {
     const auto gaps = source_.strided.find(slot.name);
     const bool written = variant_.layout == Variant::Layout::written;
     f.strided = slot.strided && (!written || gaps != source_.strided.end());
+    f.dense_rows = f.strided && variant_.layout == Variant::Layout::padded_rows;
     if (f.strided && written) f.step = gaps->second;
     if (!f.present) return f;
     bool differ = false;

@@ -44,13 +44,16 @@ inline int64_t reach(const Shape& shape, const Shape& strides) {
 // Strides with gaps behind every axis but the last, as in a slice of a larger tensor. `wider`
 // selects the gaps, so that tensors of one shape differ. Every second gap has 1 to 7 elements,
 // which breaks the alignment of rows to 16 bytes. Strides do not depend on the first axis's length.
-inline Shape padded_strides(const Shape& shape, int64_t wider) {
+// `dense_rows`: only the first axis has a gap, for kernels which need the parts of a row (heads)
+// beside each other.
+inline Shape padded_strides(const Shape& shape, int64_t wider, bool dense_rows = false) {
   constexpr int64_t kGaps[] = {16, 3, 24, 1, 8, 5, 32, 7, 16, 2, 24, 4, 8, 6};  // elements
   constexpr auto kMany = static_cast<int64_t>(std::size(kGaps));
   Shape strides = contiguous_strides(shape);
   const int64_t first = static_cast<int64_t>(shape.size()) + (shape.empty() ? 0 : shape.back() / 8);
   const int64_t gap = kGaps[(first + wider) % kMany];
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d] + gap;
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d] + (dense_rows && d > 1 ? 0 : gap);
   return strides;
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/text.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/exec/select.hpp"
 
@@ -34,7 +35,8 @@ std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
 
 bool is_oracle(const std::string& plugin) {
   const auto oracles = ProviderPolicy{}.oracles;
-  return std::find(oracles.begin(), oracles.end(), plugin) != oracles.end();
+  return starts_with(plugin, kVendorReference) ||
+         std::find(oracles.begin(), oracles.end(), plugin) != oracles.end();
 }
 
 std::string plugin_name(const FoundPlugin& plugin) {
@@ -68,11 +70,12 @@ PluginSet PluginSet::of_baselines(const std::string& device) {
 }
 
 std::vector<std::string> PluginSet::ranked() const {
+  std::vector<std::tuple<bool, bool, std::string>> order;
+  for (const auto& plugin : baselines)
+    order.emplace_back(is_oracle(plugin.note.name), !plugin.own, plugin.note.name);
+  std::sort(order.begin(), order.end());
   std::vector<std::string> names;
-  for (const auto& plugin : baselines) names.push_back(plugin.note.name);
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(is_oracle(a), a) < std::pair(is_oracle(b), b);
-  });
+  for (auto& place : order) names.push_back(std::move(std::get<std::string>(place)));
   return names;
 }
 
@@ -98,6 +101,9 @@ const FoundPlugin* PluginSet::candidate(const std::string& name) const {
 
 std::string PluginSet::name_taken(const std::string& name) const {
   if (name == "baseline") return "the name `baseline` is reserved for reports";
+  if (starts_with(name, kVendorReference))
+    return "names with `" + std::string(kVendorReference) +
+           "` are reserved for references, which are plugins of FK_PLUGIN_PATH";
   for (const auto& baseline : baselines)
     if (plugin_name(baseline) == name)
       return "a baseline has the same name: " + baseline.path.string();
@@ -138,6 +144,17 @@ FoundPlugin PluginSet::plugin(const std::string& word) const {
   return found;
 }
 
+UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why) {
+  const std::string path = file.string();
+  const bool named = starts_with(why, path + ": ");
+  return {path, named ? why.substr(path.size() + 2) : why};
+}
+
+void need_loaded(const std::vector<std::string>& names, const Unusable& unusable) {
+  for (const auto& [path, why] : unusable)
+    if (contains(names, read_notes(path).name)) fail_host(path, why);
+}
+
 Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors) {
   Unusable out;
   size_t left = 0;
@@ -145,11 +162,8 @@ Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std
     const bool candidate = files[i].trust == Trust::candidate;
     left += !candidate && errors.at(i).empty();
     if (errors.at(i).empty()) continue;
-    const std::string path = files[i].path.string();
-    const bool named = starts_with(errors[i], path + ": ");
-    const std::string why = named ? errors[i].substr(path.size() + 2) : errors[i];
-    if (candidate) throw Error(path, why);
-    out.push_back({path, why});
+    out.push_back(unusable(files[i].path, errors[i]));
+    if (candidate) throw Error(out.back().path, out.back().why);
   }
   if (left == 0 && !out.empty()) throw Error(out[0].path, out[0].why);
   return out;

@@ -25,7 +25,8 @@ struct PluginSet {
   // kernel 0.7 percent slower (docs/results/2026-11-22-cpu-precision.json).
   static PluginSet of_baselines(const std::string& device);
 
-  // Names of the baselines in alphabetical order, oracles last.
+  // Names of the baselines: the host's own, then those of FK_PLUGIN_PATH, then oracles; each part
+  // in alphabetical order.
   std::vector<std::string> ranked() const;
   std::vector<PluginFile> baseline_files() const;
   std::vector<PluginFile> oracle_files() const;
@@ -41,7 +42,10 @@ struct PluginSet {
 // Error when a folder of candidates has this name, which means that it is not built. For callers
 // that found no such plugin.
 void need_built(const std::string& name);
-// "reference" and "cuda_reference".
+// A plugin of FK_PLUGIN_PATH with this beginning ("reference.acme") is the reference on the CPU of
+// ops which `reference` does not have: a vendor's own ops.
+constexpr const char* kVendorReference = "reference.";
+// "reference", "cuda_reference" and the vendors' references.
 bool is_oracle(const std::string& plugin);
 // The name to show: the plugin's own, else its file's.
 std::string plugin_name(const FoundPlugin& plugin);
@@ -56,9 +60,16 @@ void fields(Visitor& v, UnusablePlugin& p) {
 }
 using Unusable = std::vector<UnusablePlugin>;
 
+// `why` without the file's name at its beginning.
+UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why);
+
+// HostError with the loader's reason if one of these plugins did not load. For names which the user
+// gave: nothing may take their place.
+void need_loaded(const std::vector<std::string>& names, const Unusable& unusable);
+
 // The files that did not load, with the reason; a library that they need may be missing. `errors`
-// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when no
-// usable baseline is left.
+// are those of `Runner::load`. Error with the first reason when a candidate is among them, or when
+// no usable baseline is left.
 Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors);
 
 }  // namespace fk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case and variant of one provider. Tests the rules in order, until the first broken one.
+// One case and variant of a provider: the rules in order, until the first broken one.
 #include <algorithm>
 #include <cstring>
 
@@ -9,6 +9,7 @@
 #include "core/cases/counted.hpp"
 #include "core/cases/execute.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/numerics/moved_inputs.hpp"
 #include "core/cases/numerics/mutants.hpp"
 #include "core/cases/slice.hpp"
 #include "core/check/check.hpp"
@@ -19,7 +20,6 @@
 #include "core/worker/process_state.hpp"
 
 namespace fk {
-
 namespace {
 struct Broken {
   std::string rule, text;
@@ -116,7 +116,7 @@ class Trial {
     const CaseValues second = call(max, again, support.need, 1, Poison::random);
     if (provider_.op->claims->deterministic)
       need_equal(first, second, "scratch",
-                 "differs when undefined memory has other contents and buffers other addresses; is "
+                 "differs when undefined memory has other contents and buffers other addresses; "
                  "does the op read unwritten scratch, or the gaps between rows (strides)?");
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);

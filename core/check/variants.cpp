@@ -111,15 +111,21 @@ std::vector<Variant> variants_of(const Contract& c, const Case& source, bool qui
   if (quick) return out;
   if (source.size != "full") add_dtypes(c, source, out);
   if (source.size == kRangeSize) return out;
-  bool strided = false, pair = false;
+  bool strided = false, deep = false, pair = false;
   for (const auto& slot : c.section(SectionId::forward)) {
     strided |= slot.strided;
+    deep |= slot.strided && slot.shape.size() > 2;
     pair |= slot.strided && slot.name == "v_cache";
   }
   if (strided) {
     out.push_back({});
     out.back().name = "padded rows";
     out.back().layout = Variant::Layout::padded;
+  }
+  if (deep) {
+    out.push_back({});
+    out.back().name = "padded rows, dense heads";
+    out.back().layout = Variant::Layout::padded_rows;
   }
   if (pair) {
     out.push_back({});

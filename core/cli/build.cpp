@@ -283,6 +283,18 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   return target;
 }
 
+fs::path sources_of_build(const fs::path& plugin) {
+  std::error_code code;
+  const fs::path file = fs::canonical(plugin, code), dir = file.parent_path();
+  if (code || file.stem() != dir.filename()) return {};
+  try {
+    const Sources now = sources_of(dir, languages());
+    return !now.compiled.empty() && read_notes(file).build == now.build_id ? dir : fs::path();
+  } catch (const std::exception&) {
+    return {};  // the caller of the plugin reports its fault
+  }
+}
+
 std::string stale_build(const fs::path& plugin) {
   std::error_code code;
   const fs::path file = fs::canonical(plugin, code), dir = file.parent_path();

@@ -17,6 +17,8 @@ bool has_sources(const std::filesystem::path& dir);
 // Error when there are no sources. Any thread may call it; at most 64 at the same time.
 std::optional<std::filesystem::path> build_candidate(const std::filesystem::path& dir,
                                                      std::string* said = nullptr);
+// The folder of the sources that a plugin was built from, if they are unchanged; empty: unknown.
+std::filesystem::path sources_of_build(const std::filesystem::path& plugin);
 // Why a plugin differs from a build of its folder's sources, for example after a failed build.
 // Empty: it does not, or was not built here.
 std::string stale_build(const std::filesystem::path& plugin);

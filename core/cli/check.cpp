@@ -19,7 +19,7 @@
 #include "core/cli/check_rows.hpp"
 #include "core/cli/conformance.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/second_look.hpp"
+#include "core/cli/recheck.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
@@ -287,8 +287,8 @@ void need_common(const FoundPlugin& found, const std::vector<std::string>& captu
 
 // Judges smoke cases again; larger ones take minutes. Not for a baseline, and not without the
 // sandbox: a plugin that can write to this process could change the result anyway.
-std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin& found,
-                                     const std::vector<CheckRow>& rows) {
+std::optional<Recheck> recheck_of(const CheckArguments& a, const FoundPlugin& found,
+                                  const std::vector<CheckRow>& rows) {
   if (found.trust != Trust::candidate || !a.sandbox) return std::nullopt;
   Question question;
   question.candidate = found.path;
@@ -301,7 +301,7 @@ std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin&
   policy.patience_s = a.patience_s;
   // A plugin for larger cases may refuse the judged ones, some of which have the same names.
   const bool same = !a.captured.empty() || a.options.size == policy.size;
-  return second_look(question, same ? rows : std::vector<CheckRow>{});
+  return recheck(question, same ? rows : std::vector<CheckRow>{});
 }
 
 // Ops without a judged case, although the plugin takes cases of them.
@@ -399,7 +399,7 @@ int run(CheckArguments a) {
   const std::string log = checker->end();
   checker.reset();  // ends its lock on the device
   CheckEnd end = end_of(rows);
-  const auto look = end.good && end.judged ? look_again(a, found, rows) : std::nullopt;
+  const auto look = end.good && end.judged ? recheck_of(a, found, rows) : std::nullopt;
   if (look && look->disagrees) {
     end.good = false;
     end.verdict =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cli/check_rows.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -8,6 +9,27 @@
 #include "core/report/table.hpp"
 
 namespace fk {
+
+namespace {
+
+// One line for each distinct refusal, so that a PASS shows the limits of the plugin.
+void print_refusals(const std::vector<CheckRow>& rows) {
+  constexpr size_t kLinesMost = 12;
+  std::vector<std::pair<std::string, std::string>> order;  // op and reason
+  std::map<std::pair<std::string, std::string>, int> cases;
+  for (const CheckRow& row : rows)
+    if (row.status == CheckStatus::unsupported && ++cases[{row.op, row.text}] == 1)
+      order.emplace_back(row.op, row.text);
+  std::string out;
+  for (size_t i = 0; i < std::min(order.size(), kLinesMost); ++i)
+    out += "  " + excerpt(order[i].first) + " refused " + std::to_string(cases[order[i]]) +
+           (cases[order[i]] == 1 ? " case: " : " cases: ") + excerpt(order[i].second, 200) + "\n";
+  if (order.size() > kLinesMost)
+    out += "  and " + std::to_string(order.size() - kLinesMost) + " more refusals (--verbose)\n";
+  if (!out.empty()) std::printf("\n%s", out.c_str());
+}
+
+}  // namespace
 
 void print_rows(const std::vector<CheckRow>& rows, bool verbose) {
   const bool colour = colour_wanted(stdout);
@@ -67,6 +89,7 @@ void print_rows(const std::vector<CheckRow>& rows, bool verbose) {
   }
   std::printf("%s", summary.text(colour).c_str());
   if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());
+  if (!verbose) print_refusals(rows);
 }
 
 }  // namespace fk

@@ -12,7 +12,7 @@
 #include "core/cli/candidate.hpp"
 #include "core/cli/compiler.hpp"
 #include "core/cli/profile.hpp"
-#include "core/cli/server.hpp"
+#include "core/cli/serve/server.hpp"
 #include "core/judge/judge.hpp"
 #include "core/report/verdict_text.hpp"
 

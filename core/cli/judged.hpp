@@ -44,6 +44,8 @@ struct BenchRequest {
   std::string receipt;   // file for the receipt; empty: none
   std::string trace;     // file for a trace; empty: none
   bool verbose = false;  // the report explains every failed case
+  bool archived = true;  // puts the verdict into an archive
+  std::string archive;   // its file; empty: the default one
   bool profile = false;  // runs Nsight Compute afterwards, if installed
   const JsonOutput* json = nullptr;
 

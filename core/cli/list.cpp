@@ -107,7 +107,7 @@ Listing list_ops(const ListArguments& a) {
   for (const auto& [key, contracts] : ordered) {
     for (const Contract* c : contracts) {
       std::vector<std::string> names = providers[c->op];
-      if (find_expansion(c->op)) names.emplace_back("(expansion)");
+      if (find_expansion(c->op)) names.emplace_back("(decomposition)");
       out.rows.push_back({c->op, c->level, c->family, names, c->summary, dtypes_of(*c)});
     }
   }
@@ -139,6 +139,7 @@ Listing list_plugins() {
                {"findings", "findings"}},
               {},
               {}};
+  const Catalog catalog(paths::registry_dirs());
   for (const auto& found : discover()) {
     const std::string kind = found.trust == Trust::candidate ? "candidate" : "baseline";
     const PluginNote& n = found.note;
@@ -148,7 +149,11 @@ Listing list_plugins() {
                           std::vector<std::string>{found.error}});
       continue;
     }
-    for (const auto& op : n.ops) ops.push_back(op.op);
+    for (const auto& op : n.ops) {
+      ops.push_back(op.op);
+      if (const std::string why = note_mismatch(op, catalog); !why.empty())
+        findings.push_back("refused: contract: " + why);
+    }
     for (const auto& finding : lint(found.path, found.trust))
       findings.push_back((finding.fatal ? "refused: " : "note: ") + finding.rule + ": " +
                          finding.text);
@@ -205,9 +210,11 @@ Listing list_devices() {
     }
     out.rows.push_back({name, device->name(), device->cpu_threads()});
     if (!device->host_memory() && !peaks_of(device->name()))
-      out.notes.push_back(name +
-                          ": no file in registry/devices describes it. There is no roofline, and "
-                          "providers are tried in the order of their names");
+      out.notes.push_back(
+          name +
+          ": no file in registry/devices describes it. There is no roofline, and "
+          "the host tries its own providers first, then those of FK_PLUGIN_PATH, in the "
+          "order of their names");
   }
   const auto gpu = [](const auto& row) {
     return starts_with(row[0].template get<std::string>(), "cuda");

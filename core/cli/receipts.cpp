@@ -72,6 +72,7 @@ void fields(Visitor& v, ReceiptsDocument& d) {
   v("receipts", d.receipts, "the newest first");
 }
 FK_DOCUMENT(receipts, ReceiptsDocument);
+FK_DOCUMENT(receipt, Receipt);
 
 // The table's columns are for the search. The printed verdict is the signed one.
 ReceiptRow read_row(Store::Row row, const std::string& text) {

@@ -13,9 +13,9 @@ namespace fk {
 
 namespace {
 
-// Styles of report/table.cpp and report/progress.cpp.
-constexpr std::string_view kOwn[] = {"\033[0m",  "\033[1m",  "\033[2m",
-                                     "\033[31m", "\033[32m", "\r\033[K"};
+// Styles of report/table.cpp and report/progress.cpp, and the new page of cli/top.cpp.
+constexpr std::string_view kOwn[] = {"\033[0m",  "\033[1m",  "\033[2m",      "\033[31m",
+                                     "\033[32m", "\r\033[K", "\033[H\033[2J"};
 
 std::string_view own_at(std::string_view text) {
   for (const std::string_view own : kOwn)

@@ -179,12 +179,24 @@ void Scheduler::computed(const Work& work) {
   if (work.rows > 0) s.reported = s.cached;
 }
 
+Sequence* Scheduler::find(uint64_t id) const {
+  for (const auto& entry : running_)
+    if (entry->request.id == id) return entry.get();
+  for (const auto& entry : waiting_)
+    if (entry->request.id == id) return entry.get();
+  return nullptr;
+}
+
 void Scheduler::finish(Sequence* sequence) {
-  const auto it = std::find_if(running_.begin(), running_.end(),
-                               [&](const auto& entry) { return entry.get() == sequence; });
-  FK_CHECK(it != running_.end(), "a request finished that was not running");
-  release(*sequence);
-  running_.erase(it);
+  const auto is_it = [&](const auto& entry) { return entry.get() == sequence; };
+  if (const auto it = std::ranges::find_if(running_, is_it); it != running_.end()) {
+    release(*sequence);
+    running_.erase(it);
+    return;
+  }
+  const auto it = std::ranges::find_if(waiting_, is_it);
+  FK_CHECK(it != waiting_.end(), "a request finished that neither ran nor waited");
+  waiting_.erase(it);
 }
 
 }  // namespace fk

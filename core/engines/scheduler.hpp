@@ -72,7 +72,10 @@ class Scheduler {
 
   // Call after a step for each Work in order: its tokens are in the cache.
   void computed(const Work& work);
-  // Ends a sequence: frees its slot and pages. The pointer becomes invalid.
+  // The sequence of a request that waits or runs; null: it has ended.
+  Sequence* find(uint64_t id) const;
+  // Ends a sequence: frees its slot and pages. The pointer becomes invalid. The work of the last
+  // next() must not be used any more if it has a sequence which is ended before its computed().
   void finish(Sequence* sequence);
 
   int64_t preemptions() const { return preemptions_; }

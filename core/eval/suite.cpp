@@ -7,6 +7,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/base/yaml.hpp"
+#include "core/cases/numerics/families.hpp"
 #include "core/cases/routing.hpp"
 #include "core/engines/scenario.hpp"
 #include "core/exec/capture_index.hpp"
@@ -64,7 +65,9 @@ Suite::Ops read_ops(const Yaml& yaml, const Catalog& catalog) {
                    "fk-host record makes one");
   }
   ops.only = names_in(yaml, "only", catalog.ops());
-  ops.families = names_in(yaml, "families", {});
+  std::vector<std::string> families;
+  for (const Family family : all_families()) families.emplace_back(family_name(family));
+  ops.families = names_in(yaml, "families", families);
   ops.thorough = yaml.boolean_or("thorough", ops.thorough);
   return ops;
 }

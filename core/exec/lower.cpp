@@ -60,7 +60,7 @@ class Lowering {
   }
 
   void lower_call(Call call, int depth) {
-    if (depth > 8) fail(Graph::label(call), "expansions are nested too deeply");
+    if (depth > 8) fail(Graph::label(call), "decompositions are nested too deeply");
     make_views();
     Node node;
     node.call = std::move(call);
@@ -85,7 +85,7 @@ class Lowering {
     std::vector<Call> inner = std::move(out_->graph.calls);
     for (const auto& next : inner) {
       if (next.contract->level > node.call.contract->level || next.contract == node.call.contract) {
-        fail(Graph::label(next), "an expansion may not use itself or ops of higher levels");
+        fail(Graph::label(next), "a decomposition may not use itself or ops of higher levels");
       }
     }
     const std::vector<Tap> taps = std::exchange(out_->graph.taps, {});

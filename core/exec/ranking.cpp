@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "core/base/error.hpp"
+#include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/contract/contract.hpp"
 #include "core/device/device_files.hpp"
 
 namespace fk {
@@ -94,12 +96,18 @@ void from_json(const Json& json, RankedProviders& ranked) {
 
 Ranking ranking_of(const std::string& device_name) {
   Ranking ranking;
+  const std::vector<std::string> ops = Catalog(paths::registry_dirs()).ops();
   const auto files = device_files();
   for (const Yaml& file : files) {
     if (!is_of_kind(device_name, file.at("name").text())) continue;
     const auto listed = ranking_in(files, file);
     if (!listed) continue;
-    for (const auto& [op, value] : listed->entries()) ranking[op] = read_op(value);
+    for (const auto& [op, value] : listed->entries()) {
+      if (!contains(ops, op))
+        value.fail("the ranking names the op `" + excerpt(op) + "`, which does not exist",
+                   did_you_mean(op, ops));
+      ranking[op] = read_op(value);
+    }
   }
   return ranking;
 }

@@ -41,7 +41,11 @@ struct Request {
   bool prompt_logits = false;  // and those of each prompt position, from this one on:
   int64_t first_logits = 0;
   bool ignore_eos = true;
+  // It ends the earlier request of this id, and has nothing else. The generate engine reports that
+  // request as failed (kCancelled), unless it has ended before; other engines do not take it.
+  bool cancels = false;
 };
+inline constexpr const char* kCancelled = "cancelled";
 
 // A request with its results, and the controller's times.
 struct RequestResult {

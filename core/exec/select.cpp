@@ -40,12 +40,14 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   const std::string where = path + " (" + contract.op + ")";
   if (const auto pin = policy.pins.find(contract.op); pin != policy.pins.end()) {
     if (ask(policy, plugins, contract, meta, pin->second, chosen)) return chosen;
-    if (pin->second == "expansion" && expandable) return chosen;
+    // `expansion` is the earlier name.
+    if ((pin->second == "decomposition" || pin->second == "expansion") && expandable) return chosen;
     std::string why = chosen.refusals.empty() ? "it has no such op" : chosen.refusals.back();
     for (const auto& r : plugins.refused())
       if (r.plugin == pin->second && r.op == contract.op) why = r.why;
     fail(where,
-         "the scenario names the provider `" + pin->second + "`, which refuses the op: " + why,
+         "`providers` of the scenario or --provider names `" + pin->second +
+             "`, which refuses the op: " + why,
          contains(plugins.plugin_names(), pin->second)
              ? ""
              : did_you_mean(pin->second, plugins.plugin_names()));

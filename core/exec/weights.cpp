@@ -211,7 +211,9 @@ void fill_whole(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t s
   const int64_t count = numel(spec.shape);
   if (spec.compute && !(checkpoint && spec.in_checkpoint)) {
     const std::vector<double> values = spec.compute();
-    FK_CHECK(static_cast<int64_t>(values.size()) == count, "a computed weight has the wrong size");
+    if (static_cast<int64_t>(values.size()) != count)
+      fail("weight " + spec.name, "its compute() gives " + std::to_string(values.size()) +
+                                      " values for the shape " + shape_text(spec.shape));
     for (int64_t i = 0; i < count; ++i)
       from_double(values[static_cast<size_t>(i)], into + i * bytes(spec.dtype), spec.dtype);
   } else if (checkpoint) {
@@ -276,15 +278,30 @@ class PrivateWeights final : public WeightSource {
   SharedMemory memory_;
 };
 
+// Sessions with other limits share a block, so shapes may not depend on them. A checkpoint fixes
+// the shapes of its tensors; only a computed weight can differ.
+void need_bytes(const WeightTable& table, int64_t given, int64_t needed) {
+  if (given == needed) return;
+  std::vector<std::string> computed;
+  for (const auto& spec : table.all())
+    if (spec.compute) computed.push_back(spec.name + " " + shape_text(spec.shape));
+  constexpr size_t kNamed = 4;
+  const std::string more =
+      computed.size() > kNamed ? " and " + std::to_string(computed.size() - kNamed) + " more" : "";
+  computed.resize(std::min(computed.size(), kNamed));
+  fail("weights",
+       "the shared block has " + std::to_string(given) + " bytes, this session's weights " +
+           std::to_string(needed) +
+           (computed.empty() ? "" : "; computed are " + join(computed, ", ")) + more,
+       "the shape of a weight must be the same for each max_batch and each number of pages");
+}
+
 class SharedWeights final : public WeightSource {
  public:
   explicit SharedWeights(SharedMemory memory) : memory_(std::move(memory)) {}
   const std::byte* block(const WeightTable& table) override {
-    const WeightLayout layout(table);
-    if (static_cast<int64_t>(memory_.bytes()) != std::max<int64_t>(layout.bytes, 1)) {
-      fail("weights", "the shared block has " + human_bytes(static_cast<int64_t>(memory_.bytes())) +
-                          ", the model needs " + human_bytes(layout.bytes));
-    }
+    need_bytes(table, static_cast<int64_t>(memory_.bytes()),
+               std::max<int64_t>(WeightLayout(table).bytes, 1));
     return static_cast<const std::byte*>(memory_.data());
   }
 
@@ -299,10 +316,7 @@ class DeviceWeights final : public WeightSource {
     fail("weights", "they are on a device, and the session is not");
   }
   const std::byte* on_device(Device& device, const WeightTable& table) override {
-    const WeightLayout layout(table);
-    if (layout.bytes != bytes_)
-      fail("weights", "the shared block has " + human_bytes(bytes_) + ", the model needs " +
-                          human_bytes(layout.bytes));
+    need_bytes(table, bytes_, WeightLayout(table).bytes);
     return static_cast<const std::byte*>(device.open_shared(fd_, bytes_, Device::Sharing::read));
   }
 

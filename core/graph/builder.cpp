@@ -174,7 +174,18 @@ Value Builder::reshape(Value v, Dims shape) {
   return Value{static_cast<int>(graph_.values.size()) - 1};
 }
 
-void Builder::output(const std::string& name, Value v) { graph_.outputs[name] = v; }
+void Builder::output(const std::string& name, Value v) {
+  // Engines read an output as one block.
+  const ValueInfo& info = graph_.info(v);
+  Expr dense = 1;
+  for (size_t i = info.shape.size(); i-- > 0; dense = dense * info.shape[i])
+    if (!(info.shape[i] == Expr(1)) && !(info.strides[i] == dense))
+      fail("output `" + name + "`",
+           "axis " + std::to_string(i) + " has the stride " + info.strides[i].text() + " and not " +
+               dense.text() + ", so it is no dense tensor",
+           "copy the view by an op, for example transpose or gather_rows");
+  graph_.outputs[name] = v;
+}
 void Builder::tap(const std::string& name, std::vector<Value> values) {
   graph_.taps.push_back({name, std::move(values), graph_.calls.size()});
 }
@@ -249,14 +260,14 @@ Expansion find_expansion(const std::string& op) {
 }
 Graph expand(const Catalog& catalog, Graph graph, const Call& call) {
   const Expansion expansion = find_expansion(call.contract->op);
-  if (!expansion) fail(Graph::label(call), "the op has no expansion");
+  if (!expansion) fail(Graph::label(call), "the op has no decomposition");
   graph.calls.clear();
   graph.taps.clear();
   Builder builder(catalog, std::move(graph));
   // Handles in the region stay valid, because the decomposition appends to the graph that they
   // refer to.
   expansion(builder, Region(builder.graph_, call));
-  if (builder.graph_.calls.empty()) fail(Graph::label(call), "its expansion recorded nothing");
+  if (builder.graph_.calls.empty()) fail(Graph::label(call), "its decomposition recorded nothing");
   return builder.finish();
 }
 std::vector<std::string> expansion_names() {

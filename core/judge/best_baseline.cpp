@@ -41,7 +41,11 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract
   if (named) names = *named;
   const std::string known = room.quickest(case_run.key());
   if (!named && !known.empty()) names.push_back(known);
+  // A candidate may be a baseline's own file, which must not race itself.
+  const std::string own = case_run.candidate().plugin();
+  const bool is_baseline = has(plugin_set, own, row.op);
   const auto asked = [&](const std::string& name) {
+    if (name == own) return false;
     const auto passed = [&](const PassedOver& p) { return p.name == name; };
     return has(plugin_set, name, row.op) && std::ranges::none_of(row.passed_over, passed);
   };
@@ -84,7 +88,8 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract
   std::sort(timed.begin(), timed.end());
   for (const auto& [seconds, name] : timed) {
     if (!(last && last->plugin() == name) && !sits(name)) continue;
-    room.remember_quickest(case_run.key(), name);
+    // Without itself among them, the quickest of the others is no news for other candidates.
+    if (!is_baseline) room.remember_quickest(case_run.key(), name);
     return last;
   }
   return nullptr;

@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/numerics/moved_inputs.hpp"
 #include "core/cases/routing.hpp"
 #include "core/check/bench.hpp"
 #include "core/check/rank_oracle.hpp"

@@ -41,7 +41,8 @@ CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) 
 Layout case_layout(const Variant& variant, int set) {
   Layout layout;
   layout.interleaved = variant.layout == Variant::Layout::interleaved;
-  layout.least_aligned = variant.layout == Variant::Layout::padded;
+  layout.least_aligned =
+      variant.layout == Variant::Layout::padded || variant.layout == Variant::Layout::padded_rows;
   layout.shift = set;
   layout.at_end = set % 2 == 1;  // in every other set a read past the end faults
   return layout;

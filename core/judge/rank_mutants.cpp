@@ -8,6 +8,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/cases/comparison.hpp"
+#include "core/cases/numerics/moved_inputs.hpp"
 #include "core/cases/numerics/mutants.hpp"
 #include "core/tensor/compare.hpp"
 

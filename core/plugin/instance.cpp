@@ -168,6 +168,9 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
   s.ok = status == FK_OK;
   if (!s.ok) s.why = words(error, status);
   s.broken = !s.ok && (status != FK_UNSUPPORTED || !error.text[0]);
+  if (!s.ok && status != FK_UNSUPPORTED)
+    s.why +=
+        " (to refuse a call, throw fk::unsupported{\"why\"}; in C: return fk_refuse(error, why))";
   if (!s.changed.empty()) {
     s.ok = false;
     s.broken = true;

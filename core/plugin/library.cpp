@@ -172,7 +172,10 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   // error message for missing symbols is clearer.
   if (!dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
     const std::string why = dlerror(), its = copy.string() + ": ";
-    fail(where, "cannot be loaded: " + (starts_with(why, its) ? why.substr(its.size()) : why));
+    fail(where, "cannot be loaded: " + (starts_with(why, its) ? why.substr(its.size()) : why),
+         why.find("cannot open shared object file") == why.npos
+             ? ""
+             : "LD_LIBRARY_PATH names the folders of libraries");
   }
   boost::dll::shared_library library;
   try {

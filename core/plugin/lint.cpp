@@ -93,7 +93,8 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
         out.push_back({/*fatal=*/true, "needed",
                        "needs `" + excerpt(library) +
                            "`; a candidate links libc, libm, libstdc++, libgcc_s, "
-                           "libgomp and libcudart only"});
+                           "libgomp and libcudart only. A plugin in a folder of FK_PLUGIN_PATH "
+                           "is a baseline, which may link it"});
       } else if (trust == Trust::baseline && begins_with_one_of(kRuntimes, library)) {
         out.push_back({/*fatal=*/false, "needed",
                        "needs `" + excerpt(library) + "`, which brings a runtime of its own"});

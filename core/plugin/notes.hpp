@@ -55,11 +55,13 @@ std::vector<std::string> legal_libraries(const std::filesystem::path& file);
 struct FoundPlugin {
   std::filesystem::path path;
   Trust trust = Trust::baseline;
+  bool own = false;   // the host's own provider, and not a baseline of FK_PLUGIN_PATH
   PluginNote note;    // when error is empty
   std::string error;  // why the plugin is unusable
 };
 // All *.so below build/plugins and FK_PLUGIN_PATH (baselines) and, if `candidates`, those of
-// candidates/; by name.
+// candidates/; by name. Only one baseline of a name is usable: the host's own, else the first of
+// FK_PLUGIN_PATH.
 std::vector<FoundPlugin> discover(bool candidates = true);
 
 }  // namespace fk

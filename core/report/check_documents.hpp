@@ -7,6 +7,7 @@
 
 #include "core/check/bench.hpp"
 #include "core/check/check.hpp"
+#include "core/check/plugin_set.hpp"
 #include "core/judge/verdict/fields.hpp"
 #include "core/report/document.hpp"
 
@@ -139,6 +140,7 @@ struct BenchDocument {
   std::string device, size, captured;
   double seconds = 0;
   std::vector<Protection> protections;
+  Unusable unusable;
   std::vector<BenchRow> rows;
 };
 template <class Visitor>
@@ -148,6 +150,7 @@ void fields(Visitor& v, BenchDocument& d) {
   v("captured", d.captured, "the origin of recorded cases; empty: the contracts' cases");
   v("seconds", d.seconds, "approximate time of one case and provider");
   v("protections", d.protections, "the sandbox of candidates; empty: there was no candidate");
+  v("broken_plugins", d.unusable, "plugins that cannot be used");
   v("rows", d.rows, "one row for each case and provider");
 }
 

@@ -217,6 +217,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("seconds", r.seconds, "time of the run");
   v("spent", spent, "seconds of each part, in order");
   v("broken_plugins", r.broken_plugins, "plugins that cannot be used");
+  v("provider_order", r.provider_order, "origin of the order in which baselines are asked");
   v("baseline", r.baseline, "the baselines");
   v("candidates", candidates, "one entry for each candidate");
   v.optional("traced", r.traced, !r.traced.empty(), "times of ops, with --trace");

@@ -95,7 +95,7 @@ class RunText {
         {{"op"}, {"level"}, {"side"}, {"nodes", Align::right}, {"provider"}, {"refused by"}});
     rows_of(table, "baseline", r_.baseline);
     for (const auto& candidate : r_.candidates) rows_of(table, candidate.name, candidate);
-    out_ += table.text(colour_);
+    out_ += table.text(colour_) + "  " + excerpt(r_.provider_order, 600) + "\n";
   }
 
   // A candidate's rows: only ops that it runs or refused.

@@ -9,16 +9,18 @@
 
 namespace fk {
 
-// A verdict inside another document.
-struct InnerVerdict {
+// A verdict inside another document, with its own schema.
+struct InnerVerdict : Verdict {
   static constexpr const char* kSchemaFile = "verdict.json";
-  Verdict verdict;
 };
 template <class Visitor>
 void fields(Visitor& v, InnerVerdict& inner) {
   std::string schema = kVerdictSchema;
   v("schema", schema, "the form of the verdict");
-  fields(v, inner.verdict);
+  if (schema != kVerdictSchema)
+    fail("a verdict", "has the schema `" + excerpt(schema) + "`",
+         std::string("this host knows ") + kVerdictSchema);
+  fields(v, static_cast<Verdict&>(inner));
 }
 
 struct CandidateError {

@@ -43,7 +43,7 @@ class ScenarioRun {
     report_.describe(scenario);
     report_.requests_seed = options.requests_seed;
     for (const auto& broken : plugin_set.broken)
-      report_.broken_plugins.push_back({broken.path.string(), broken.error});
+      report_.broken_plugins.push_back(unusable(broken.path, broken.error));
     ranking_ = ranking_of(open_device(options.device)->name());
     routed_ = is_routed(scenario.config, scenario.limits.dtype);
     report_.processes = timed_processes(scenario, options);
@@ -233,8 +233,7 @@ class ScenarioRun {
     if (!opened ||
         !baseline_->drive(correctness_, round_options("the baseline is checked"), round)) {
       r.verdict = "failed";
-      r.why = baseline_->why();
-      r.log = baseline_->log();
+      r.why = baseline_->why(), r.log = baseline_->log();
       return give_up("the baseline", r.why);
     }
     for (const auto& missing : baseline_->unusable()) report_.broken_plugins.push_back(missing);
@@ -244,6 +243,7 @@ class ScenarioRun {
       oracle_->leave_room(baseline_->own_bytes() - baseline_->info().states_bytes);
     baseline_check_s_ = round.end_s - round.start_s;
     r.ops = baseline_->ops();
+    report_.provider_order = order_text(scenario_.providers, ranking_, r.ops, plugin_set_.ranked());
     r.private_bytes = baseline_->own_bytes();
     r.correctness.done = true;
     r.correctness.errors = metric().compare(round.requests, wanted_.requests, routed_);

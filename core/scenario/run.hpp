@@ -4,11 +4,13 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "core/check/plugin_set.hpp"
 #include "core/engines/scenario.hpp"
+#include "core/exec/ranking.hpp"
 #include "core/judge/device_lock.hpp"
 #include "core/scenario/run_report.hpp"
 
@@ -63,6 +65,10 @@ std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
                                               const std::vector<std::string>& names);
 // Timed processes of each side: one where speed is not judged.
 int timed_processes(const Scenario& scenario, const RunOptions& options);
+// The origin of the order in which a baseline asks its providers, and the names in the ranking of
+// these ops which no baseline has. `pins`: providers which the scenario or the command line names.
+std::string order_text(const std::map<std::string, std::string>& pins, const Ranking& ranking,
+                       const std::vector<OpRow>& ops, const std::vector<std::string>& baselines);
 // Tokens of the longest request: prompt and answer.
 int64_t longest_request(const std::vector<Request>& correctness,
                         const std::vector<const Workload*>& workloads);

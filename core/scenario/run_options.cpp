@@ -41,6 +41,31 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Plugin
          "build the target plugin_reference, or set FK_PLUGIN_PATH");
 }
 
+std::string order_text(const std::map<std::string, std::string>& pins, const Ranking& ranking,
+                       const std::vector<OpRow>& ops, const std::vector<std::string>& baselines) {
+  std::vector<std::string> named, ranked, unknown;
+  for (const OpRow& row : ops) {
+    auto* const into = pins.count(row.op) ? &named : ranking.count(row.op) ? &ranked : nullptr;
+    if (into && !contains(*into, row.op)) into->push_back(row.op);
+  }
+  std::string out = "Order of providers: ";
+  constexpr size_t kNamesMost = 6;
+  const auto list = [](const std::vector<std::string>& of) {
+    return of.size() > kNamesMost ? std::to_string(of.size()) + " ops" : join(of, ", ");
+  };
+  if (!named.empty()) out += "the scenario or --provider for " + list(named) + "; ";
+  if (!ranked.empty()) out += "the device's ranking for " + list(ranked) + "; ";
+  out += (named.empty() && ranked.empty() ? "no ranking; " : "else ") +
+         std::string("the host's own by name, then those of FK_PLUGIN_PATH.");
+  for (const std::string& op : ranked)
+    for (const RankedProviders& by_size : ranking.at(op))
+      for (const std::string& name : by_size.providers)
+        if (!contains(baselines, name) && !contains(unknown, name)) unknown.push_back(name);
+  if (!unknown.empty())
+    out += " The ranking also names " + join(unknown, ", ") + ", which is no usable baseline here.";
+  return out;
+}
+
 SideReport CandidateGroup::report() const {
   SideReport r;
   r.name = name;

@@ -94,6 +94,7 @@ struct RunReport {
   SideReport baseline;
   std::vector<SideReport> candidates;
   Unusable broken_plugins;
+  std::string provider_order;  // the reason why the baseline asks its providers in this order
   std::vector<std::pair<std::string, double>> spent;  // steps of the host in seconds, in order
   std::string error;     // why the whole run ended early: baseline, oracle, or a later step
   bool spoiled = false;  // a candidate wrote to the weights; its fault

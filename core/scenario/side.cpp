@@ -36,6 +36,9 @@ bool Side::load() {
   if (!loaded) return fail_with("failed", runner_->failure().sentence());
   try {
     unusable_ = unusable_of(setup_.files, loaded->errors);
+    std::vector<std::string> pinned;
+    for (const auto& [op, provider] : setup_.spec.policy.pins) pinned.push_back(provider);
+    need_loaded(pinned, unusable_);
   } catch (const Error& e) {
     return fail_with("refused", e.what());
   }
@@ -95,6 +98,12 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
     return fail_with("failed", runner_->failure().sentence());
   gap_s_ = std::max(gap_s_, round.gap_s);
   return true;
+}
+
+RankGroup& Side::awake() {
+  FK_CHECK(is_open(), "a closed side was woken");
+  runner_->thaw();
+  return *runner_;
 }
 
 std::string Side::log() { return is_open() ? runner_->log() : log_; }

@@ -37,6 +37,10 @@ class Side {
   // Drives a round, and leaves the process stopped. A running process would slow the other side's
   // timed turn, and could begin known work early.
   bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
+  // The workers, awake, for a caller which drives them itself. Call it only when open.
+  RankGroup& awake();
+  // After a failure of awake()'s workers: keeps the reason in why(), and ends them.
+  void bury() { fail_with("failed", runner_->failure().sentence()); }
   void set_patience(double seconds);
   // Ends its session, which calls plugin code. False with why() when that fails.
   bool close();

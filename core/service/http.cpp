@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -18,10 +19,11 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/beast/ssl.hpp>
 #endif
+#include <poll.h>
+
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/error.hpp"
@@ -29,7 +31,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/service/http.hpp"
-#include "core/service/service.hpp"
+#include "core/service/http_app.hpp"
 
 namespace fk {
 
@@ -44,7 +46,6 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(30);  // for a request, and between two of them
 constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kBeat = std::chrono::seconds(15);
-constexpr int kConnectionsMost = 512;
 constexpr uint32_t kHeaderMost = 16 << 10;
 
 // The address and port of "127.0.0.1:8080".
@@ -90,21 +91,35 @@ Response response_of(const ApiAnswer& answer, unsigned version, bool keep) {
   return out;
 }
 
+// True when the client has closed its end.
+bool gone(Tcp::socket& socket) {
+  pollfd entry{socket.native_handle(), POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0 && entry.revents != 0;
+}
+
 auto with(Fault& fault) { return net::redirect_error(net::use_awaitable, fault); }
 
 }  // namespace
 
 struct HttpServer::State {
-  State(const HttpOptions& o, Service& s) : options(o), service(s) {}
+  State(const HttpOptions& o, HttpApp& a) : options(o), app(a) {}
 
   HttpOptions options;
-  Service& service;
+  HttpApp& app;
   net::io_context context{1};
   Tcp::acceptor acceptor{context};
-  int connections = 0;
+  int connections = 0, later = 0;  // clients, and those that wait for answers
+  bool draining = false;
 #if defined(FK_TLS)
   std::optional<net::ssl::context> tls;
 #endif
+
+  struct Counted {
+    int& number;
+    explicit Counted(int& n) : number(n) { ++number; }
+    ~Counted() { --number; }
+    Counted(const Counted&) = delete;
+  };
 
   // The name of the client; empty: it has no token.
   std::string client_of(const http::request<http::string_body>& request,
@@ -120,42 +135,81 @@ struct HttpServer::State {
 
   template <class Stream>
   net::awaitable<bool> send(Stream& stream, Response response) {
-    service.count(response.result_int());
+    app.count(response.result_int());
     Fault fault;
     beast::get_lowest_layer(stream).expires_after(kPatience);
     co_await http::async_write(stream, response, with(fault));
     co_return !fault && response.keep_alive();
   }
 
-  // States of a job until it ends, as text/event-stream.
+  // A timer that the news of an answer ends. No news comes after its end.
+  struct News {
+    News(net::io_context& c, LaterBody& b)
+        : timer(std::make_shared<net::steady_timer>(c)), body(b) {
+      body.when_news([&c, weak = std::weak_ptr(timer)] {
+        net::post(c, [weak] {
+          if (const auto it = weak.lock()) it->cancel();
+        });
+      });
+    }
+    ~News() { body.when_news(nullptr); }
+    std::shared_ptr<net::steady_timer> timer;
+    LaterBody& body;
+  };
+
+  // Waits for a whole answer. False: the client has gone.
   template <class Stream>
-  net::awaitable<void> stream_events(Stream& stream, const ApiAnswer& answer,
-                                     const std::string& client) {
-    service.count(answer.status);
-    http::response<http::empty_body> head(http::status::ok, 11);
+  net::awaitable<bool> await_answer(Stream& stream, ApiAnswer& answer) {
+    News news(context, *answer.later);
+    for (;;) {
+      LaterBody::Part part = answer.later->take();
+      answer.body += part.text;
+      if (part.over) {
+        answer.status = part.status;
+        co_return true;
+      }
+      if (gone(beast::get_lowest_layer(stream).socket())) co_return false;
+      Fault ended;
+      news.timer->expires_after(kLook);
+      co_await news.timer->async_wait(with(ended));
+    }
+  }
+
+  // Sends the parts of an answer as they come.
+  template <class Stream>
+  net::awaitable<void> stream_parts(Stream& stream, const ApiAnswer& answer) {
+    app.count(answer.status);
+    http::response<http::empty_body> head(http::int_to_status(answer.status), 11);
     head.set(http::field::content_type, answer.type);
     head.set(http::field::cache_control, "no-store");
+    for (const auto& [name, value] : answer.headers) head.set(name, value);
     head.keep_alive(false);
     http::response_serializer<http::empty_body> serializer(head);
     Fault fault;
     beast::get_lowest_layer(stream).expires_after(kPatience);
     co_await http::async_write_header(stream, serializer, with(fault));
-    net::steady_timer timer(context);
-    std::string last;
+    News news(context, *answer.later);
     auto told = std::chrono::steady_clock::now();
     while (!fault) {
-      Service::Event event = service.event(answer.events_of, client, last);
+      LaterBody::Part part = answer.later->take();
       const auto now = std::chrono::steady_clock::now();
-      if (event.text.empty() && now - told > kBeat) event.text = ": still there\n\n";
-      if (!event.text.empty()) {
+      if (part.text.empty() && now - told > kBeat) part.text = ": still there\n\n";
+      if (!part.text.empty()) {
         told = now;
         beast::get_lowest_layer(stream).expires_after(kPatience);
-        co_await net::async_write(stream, net::buffer(event.text), with(fault));
+        co_await net::async_write(stream, net::buffer(part.text), with(fault));
       }
-      if (event.over || fault) break;
-      timer.expires_after(kLook);
-      co_await timer.async_wait(with(fault));
+      if (part.over || fault || gone(beast::get_lowest_layer(stream).socket())) break;
+      Fault ended;
+      news.timer->expires_after(kLook);
+      co_await news.timer->async_wait(with(ended));
     }
+  }
+
+  template <class Stream>
+  net::awaitable<void> refuse(Stream& stream, unsigned status, const std::string& what,
+                              const std::string& hint = "") {
+    co_await send(stream, response_of(app.fault(status, what, hint), 11, false));
   }
 
   template <class Stream>
@@ -163,7 +217,7 @@ struct HttpServer::State {
     beast::flat_buffer buffer;
     for (bool keep = true; keep;) {
       http::request_parser<http::string_body> parser;
-      parser.body_limit(service.options().body_most);
+      parser.body_limit(app.body_most());
       parser.header_limit(kHeaderMost);
       Fault fault;
       beast::get_lowest_layer(stream).expires_after(kPatience);
@@ -174,21 +228,17 @@ struct HttpServer::State {
       }
       if (!fault) co_await http::async_read(stream, buffer, parser, with(fault));
       if (fault == http::error::body_limit) {
-        co_await send(
-            stream,
-            response_of(api_error(413, "request", "its body is too large",
-                                  human_bytes(static_cast<int64_t>(service.options().body_most))),
-                        11, false));
+        co_await refuse(stream, 413, "its body is too large",
+                        human_bytes(static_cast<int64_t>(app.body_most())));
         co_return;
       }
       if (fault == http::error::header_limit) {
-        co_await send(stream,
-                      response_of(api_error(431, "request", "its header is too large"), 11, false));
+        co_await refuse(stream, 431, "its header is too large");
         co_return;
       }
       if (fault && fault.category() == http::make_error_code(http::error::bad_version).category() &&
           fault != http::error::end_of_stream && fault != http::error::partial_message) {
-        co_await send(stream, response_of(api_error(400, "request", "it is no HTTP"), 11, false));
+        co_await refuse(stream, 400, "it is no HTTP");
         co_return;
       }
       if (fault) co_return;
@@ -199,23 +249,22 @@ struct HttpServer::State {
       asked.client = client_of(request, address);
       asked.type = text_of(request[http::field::content_type]);
       asked.body = request.body();
-      ApiAnswer answer = service.answer(asked);
-      if (!answer.events_of.empty() && asked.method != "HEAD") {
-        co_await stream_events(stream, answer, asked.client);
+      ApiAnswer answer = app.answer(asked);
+      std::optional<Counted> counted;
+      if (answer.later) counted.emplace(later);
+      if (answer.later && answer.streams && asked.method != "HEAD") {
+        co_await stream_parts(stream, answer);
         co_return;
       }
-      Response response = response_of(answer, request.version(), request.keep_alive());
+      if (answer.later && !answer.streams && !co_await await_answer(stream, answer)) co_return;
+      Response response = response_of(answer, request.version(), request.keep_alive() && !draining);
       if (asked.method == "HEAD") response.body().clear();  // with the length of GET's body
       keep = co_await send(stream, std::move(response));
     }
   }
 
   net::awaitable<void> attend(Tcp::socket socket) {
-    const struct Counted {
-      int& number;
-      explicit Counted(int& n) : number(n) { ++number; }
-      ~Counted() { --number; }
-    } counted(connections);
+    const Counted counted(connections);
     try {
       Fault fault;
       const auto peer = socket.remote_endpoint(fault);
@@ -241,6 +290,24 @@ struct HttpServer::State {
     }
   }
 
+  // Lets the answers end that clients wait for. A further signal ends the server at once.
+  net::awaitable<void> drain(net::signal_set& signals) {
+    const auto patience = std::chrono::duration<double>(app.drain());
+    const auto begin = std::chrono::steady_clock::now();
+    draining = true;
+    Fault fault;
+    acceptor.close(fault);
+    signals.async_wait([this](const Fault& cancelled, int) {
+      if (!cancelled) context.stop();
+    });
+    net::steady_timer timer(context);
+    while (later > 0 && std::chrono::steady_clock::now() - begin < patience) {
+      timer.expires_after(kLook);
+      co_await timer.async_wait(with(fault));
+    }
+    context.stop();
+  }
+
   net::awaitable<void> listen() {
     for (;;) {
       Fault fault;
@@ -252,14 +319,14 @@ struct HttpServer::State {
         co_await timer.async_wait(with(fault));
         continue;
       }
-      if (connections >= kConnectionsMost) continue;  // its socket closes
+      if (connections >= options.connections_most) continue;  // its socket closes
       net::co_spawn(context, attend(std::move(socket)), net::detached);
     }
   }
 };
 
-HttpServer::HttpServer(const HttpOptions& options, Service& service)
-    : state_(std::make_unique<State>(options, service)) {
+HttpServer::HttpServer(const HttpOptions& options, HttpApp& app)
+    : state_(std::make_unique<State>(options, app)) {
   const Tcp::endpoint endpoint = endpoint_of(options.address);
   const bool tls = !options.certificate.empty() || !options.key.empty();
   if (!endpoint.address().is_loopback() && (options.tokens.empty() || !tls))
@@ -300,7 +367,9 @@ std::string HttpServer::url() const {
 
 void HttpServer::run() {
   net::signal_set signals(state_->context, SIGINT, SIGTERM, SIGHUP);
-  signals.async_wait([this](const Fault&, int) { state_->context.stop(); });
+  signals.async_wait([&](const Fault&, int) {
+    net::co_spawn(state_->context, state_->drain(signals), net::detached);
+  });
   net::co_spawn(state_->context, state_->listen(), net::detached);
   state_->context.run();
 }

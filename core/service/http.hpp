@@ -9,7 +9,7 @@
 
 namespace fk {
 
-class Service;
+class HttpApp;
 
 // Names of clients by the SHA-256 of their tokens.
 using Tokens = std::map<std::string, std::string>;
@@ -21,16 +21,17 @@ struct HttpOptions {
   std::string address;                     // "127.0.0.1:8080", "[::1]:8080"; port 0: any free one
   Tokens tokens;                           // empty: clients have the names of their addresses
   std::filesystem::path certificate, key;  // PEM; empty: no TLS
+  int connections_most = 512;              // a further one is closed
 };
 
 class HttpServer {
  public:
   // Listens. Error for a bad address, and for one that other machines reach without tokens and TLS.
-  HttpServer(const HttpOptions& options, Service& service);
+  HttpServer(const HttpOptions& options, HttpApp& app);
   ~HttpServer();
   // "http://127.0.0.1:8080".
   std::string url() const;
-  // Answers until SIGINT, SIGTERM or SIGHUP comes.
+  // Answers until SIGINT, SIGTERM or SIGHUP comes, then drains (HttpApp::drain).
   void run();
 
  private:

@@ -106,25 +106,6 @@ std::string sql_of(JobStage stage, std::string sql) {
   return sql;
 }
 
-class Transaction {
- public:
-  explicit Transaction(Database& database) : database_(database) {
-    database_.run("BEGIN IMMEDIATE");
-  }
-  ~Transaction() {
-    if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-  }
-  Transaction(const Transaction&) = delete;
-  void commit() {
-    database_.run("COMMIT");
-    open_ = false;
-  }
-
- private:
-  Database& database_;
-  bool open_ = true;
-};
-
 }  // namespace
 
 struct JobQueue::State {
@@ -268,7 +249,6 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStag
   return state_->alone([&]() -> std::optional<Taken> {
     Transaction all(state_->database);
     Taken out;
-    std::string client;
     {
       Statement next(state_->database,
                      sql_of(stage,
@@ -276,8 +256,7 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStag
                             "ON c.client=j.client WHERE j.state='queued' AND j.stage=$STAGE ORDER "
                             "BY c.$TURN, c.client, j.number LIMIT 1"));
       if (!next.step()) return std::nullopt;
-      out = {next.text(0), next.text(1), next.text(2)};
-      client = next.text(3);
+      out = {next.text(0), next.text(1), next.text(2), next.text(3)};
     }
     state_->put(
         "UPDATE jobs SET state='running', starts=starts+1, device=?, started=?, why='' WHERE id=?",
@@ -285,7 +264,7 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStag
     state_->put(
         sql_of(stage, "UPDATE clients SET $TURN=(SELECT max($TURN) FROM clients)+1 WHERE client=?")
             .c_str(),
-        {client});
+        {out.client});
     all.commit();
     return out;
   });
@@ -388,6 +367,11 @@ JobQueue::Counts JobQueue::counts() {
       out.ended += statuses.number(1);
       out.seconds += static_cast<double>(statuses.number(2)) * 1e-3;
     }
+    Statement late(state_->database,
+                   "SELECT count(*), coalesce(sum(ended>=strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-1 "
+                   "minute')), 0) FROM jobs WHERE state IN ('done', 'failed') AND "
+                   "ended>=strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-1 hour')");
+    if (late.step()) out.ended_hour = late.number(0), out.ended_minute = late.number(1);
     Statement clients(state_->database,
                       "SELECT c.client, (SELECT count(*) FROM jobs WHERE client=c.client AND "
                       "state='queued'), (SELECT count(*) FROM jobs WHERE client=c.client AND "

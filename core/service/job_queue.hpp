@@ -65,7 +65,7 @@ class JobQueue {
   Added add(const std::string& client, const std::string& name, const std::string& request,
             const QueueLimits& limits);
   struct Taken {
-    std::string id, name, request;
+    std::string id, name, request, client;
   };
   std::optional<Taken> take(const std::string& device, JobStage stage);
   // A running job, which was checked and is right, waits to be timed.
@@ -85,11 +85,12 @@ class JobQueue {
   std::string log(const std::string& id);
 
   struct Counts {
-    std::map<std::string, int64_t> states;    // jobs by state
-    std::map<std::string, int64_t> waiting;   // queued jobs by stage
-    std::map<std::string, int64_t> statuses;  // ended jobs by status, since the queue exists
-    int64_t ended = 0;                        // their number
-    double seconds = 0;                       // their time on devices
+    std::map<std::string, int64_t> states;     // jobs by state
+    std::map<std::string, int64_t> waiting;    // queued jobs by stage
+    std::map<std::string, int64_t> statuses;   // ended jobs by status, since the queue exists
+    int64_t ended = 0;                         // their number
+    double seconds = 0;                        // their time on devices
+    int64_t ended_minute = 0, ended_hour = 0;  // those of the last minute and hour
     struct Client {
       std::string name;
       int64_t queued = 0, running = 0, ended = 0;

@@ -5,6 +5,7 @@
 #include "core/base/schema.hpp"
 #include "core/service/job_document.hpp"
 #include "core/service/service.hpp"
+#include "core/service/state_document.hpp"
 
 namespace fk {
 
@@ -102,6 +103,7 @@ Json openapi(const Service::Options& options) {
   Json schemas = {{"Error", error_schema()}, {"JobRequest", job_schema()}};
   schemas["Job"] = plain(schema_of_document<JobDocument>());
   schemas["Jobs"] = plain(schema_of_document<JobListDocument>());
+  schemas["State"] = plain(schema_of_document<ServiceState>());
   Json languages = Json::array();
   for (const auto& [name, extension] : options.languages) languages.push_back(name);
   schemas["JobRequest"]["properties"]["language"]["enum"] = languages;
@@ -146,6 +148,9 @@ Json openapi(const Service::Options& options) {
       {"/v1/jobs/{id}/events",
        path({{"get", part("The job's states as server-sent events",
                           content("text/event-stream", text), "until the job ends", false)}})},
+      {"/v1/state",
+       {{"get", operation("Queue, lanes, clients and rates",
+                          {{"200", answer_of("the state", json_of("State"))}})}}},
       {"/metrics",
        {{"get", operation("Counts for Prometheus",
                           {{"200", answer_of("text", content("text/plain", text))}})}}},

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/error_fields.hpp"
 #include "core/base/fields.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
@@ -81,13 +82,32 @@ std::string label(const std::string& text) {
   return out;
 }
 
+// The states of a job until it ends.
+class JobEvents final : public LaterBody {
+ public:
+  JobEvents(Service& service, std::string id, std::string client)
+      : service_(service), id_(std::move(id)), client_(std::move(client)) {}
+  Part take() override {
+    Service::Event event = service_.event(id_, client_, last_);
+    return {std::move(event.text), event.over};
+  }
+
+ private:
+  Service& service_;
+  std::string id_, client_, last_;
+};
+
 }  // namespace
+
+ApiAnswer HttpApp::fault(unsigned status, const std::string& what, const std::string& hint) const {
+  return api_error(status, "request", what, hint);
+}
 
 ApiAnswer api_error(unsigned status, const std::string& where, const std::string& what,
                     const std::string& hint) {
   ApiAnswer out;
   out.status = status;
-  out.body = dumped({{"error", {{"where", where}, {"what", what}, {"hint", hint}}}});
+  out.body = dumped({{"error", to_fields(ErrorFields{where, what, hint})}});
   return out;
 }
 
@@ -172,7 +192,7 @@ void Service::prepare(const JobRequest& request, const std::string& id, EvalJob&
   if (built && fs::exists(plugin)) job.words[1] = plugin.string();
 }
 
-void Service::run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane) {
+void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
   const auto stop = begin(taken.id);
   const std::string& device = lane.device;
   const fs::path folder = options_.folder / lane.folder;
@@ -182,8 +202,10 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane
     const std::string& id;
     const std::shared_ptr<std::atomic<bool>>& stop;
     const fs::path& folder;
+    Lane& lane;
     ~Cleanup() {
       const std::lock_guard lock(service.mutex_);
+      lane.client.clear();
       if (const auto at = service.running_.find(id);
           at != service.running_.end() && at->second == stop) {
         service.running_.erase(at);
@@ -195,13 +217,17 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane
       for (const auto& entry : fs::directory_iterator(folder / "cache", none))
         if (entry.path().filename() != "headers") fs::remove_all(entry.path(), none);
     }
-  } cleanup{*this, taken.id, stop, folder};
+  } cleanup{*this, taken.id, stop, folder, lane};
   {
     const std::lock_guard lock(mutex_);
     logs_[taken.id] = log;
+    lane.client = taken.client, lane.stage = stage, lane.since_s = now_seconds();
   }
   EvalJob job;
   JobEnd end;
+  const std::string named = visitors::Writer::json(stage).get<std::string>();
+  const LogAbout about = {
+      {"job", taken.id}, {"client", taken.client}, {"device", device}, {"stage", named}};
   bool timed = stage == JobStage::time;  // or need not be
   try {
     JobRequest request = from_fields<JobRequest>(parse_json(taken.request, "job"), "job", {});
@@ -210,7 +236,7 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane
     fs::create_directories(job.cache);
     if (!timed) timed = std::exchange(request.seconds, 0) == 0;  // values are all that is asked
     prepare(request, taken.id, job);
-    log_info("job " + taken.id + " begins on " + device);
+    log_info("a stage of a job begins", about);
     end = run_job(job, device, folder / "verdict.json", log, [stop] { return stop->load(); });
   } catch (const std::exception& error) {
     end.why = error.what();
@@ -227,11 +253,17 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane
     fs::create_directories(right(taken.id).parent_path(), none);
     fs::rename(folder / "candidates", right(taken.id), none);
     queue_.to_timing(taken.id);
-    log_info("job " + taken.id + " is right, and waits to be timed");
+    log_info("a job is right, and waits to be timed", about);
     return arrived();
   }
   queue_.finish(taken.id, status, document, log_text(log, kLogMost), end.why, end.seconds);
-  log_info("job " + taken.id + " ended on " + device + ": " + (end.why.empty() ? status : end.why));
+  const std::string took = Json(end.seconds).dump();
+  log_info("a job ended", {{"job", taken.id},
+                           {"client", taken.client},
+                           {"device", device},
+                           {"status", status},
+                           {"why", end.why},
+                           {"seconds", took}});
 }
 
 ApiAnswer Service::answer(const ApiRequest& request) {
@@ -266,6 +298,7 @@ ApiAnswer Service::routed(const ApiRequest& request) {
     if (!get) return no_method("GET");
     return {200, metrics(), "text/plain; version=0.0.4; charset=utf-8"};
   }
+  if (path == "/v1/state") return get ? ApiAnswer{200, dumped(state())} : no_method("GET");
   if (path == "/v1/jobs") {
     if (get) return list(request, query);
     return request.method == "POST" ? submit(request) : no_method("GET, POST");
@@ -334,7 +367,12 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
     return {200, running.empty() ? queue_.log(id) : log_text(running, kLogMost),
             "text/plain; charset=utf-8"};
   }
-  if (part == "events") return {200, "", "text/event-stream", {}, id};
+  if (part == "events") {
+    ApiAnswer out{200, "", "text/event-stream"};
+    out.later = std::make_shared<JobEvents>(*this, id, request.client);
+    out.streams = true;
+    return out;
+  }
   return api_error(404, "request", "a job has no part `" + excerpt(part) + "`",
                    did_you_mean(part, {"result", "log", "events"}));
 }

@@ -17,27 +17,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/eval/job.hpp"
+#include "core/service/http_app.hpp"
 #include "core/service/job_queue.hpp"
 #include "core/service/request.hpp"
 
 namespace fk {
 
-struct ApiRequest {
-  std::string method, target;  // "GET", "/v1/jobs?limit=5"
-  std::string client;          // a token's name or an address; empty: the token is missing or wrong
-  std::string type;            // Content-Type
-  std::string body;
-};
-struct ApiAnswer {
-  unsigned status = 200;
-  std::string body;
-  std::string type = "application/json";
-  std::vector<std::pair<std::string, std::string>> headers = {};
-  std::string events_of = {};  // the body is the stream of events of this job
-};
-
-class Service {
+class Service final : public HttpApp {
  public:
   struct Options {
     std::vector<std::string> devices;
@@ -49,11 +37,10 @@ class Service {
   // HostError when the queue cannot be used. Starts the threads.
   explicit Service(Options options);
   // Ends running jobs and puts them back into the queue.
-  ~Service();
+  ~Service() override;
   Service(const Service&) = delete;
 
-  // Never throws. [any thread]
-  ApiAnswer answer(const ApiRequest& request);
+  ApiAnswer answer(const ApiRequest& request) override;
   // One event of a job as text/event-stream: its present state, if it differs from `last`, which is
   // replaced. `over`: no further event comes. [any thread]
   struct Event {
@@ -61,9 +48,8 @@ class Service {
     bool over = false;
   };
   Event event(const std::string& id, const std::string& client, std::string& last);
-  // Counts an answer for /metrics. [any thread]
-  void count(unsigned status);
-  const Options& options() const { return options_; }
+  void count(unsigned status) override;
+  size_t body_most() const override { return options_.body_most; }
 
  private:
   ApiAnswer routed(const ApiRequest& request);
@@ -71,15 +57,20 @@ class Service {
   ApiAnswer of_job(const ApiRequest& request, const std::string& id, const std::string& part);
   ApiAnswer list(const ApiRequest& request, const std::string& query);
   std::string metrics();
+  Json state();
   struct Lane {
     std::string device, folder;  // folder: its name
     bool checks = true, times = true;
     int checks_in_row = 0;
+    // The job that runs; under mutex_. No client: none runs.
+    std::string client = {};
+    JobStage stage = JobStage::check;
+    double since_s = 0;
   };
   void work(Lane& lane);
   // The next job of a lane, with its stage.
   std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
-  void run(const JobQueue::Taken& taken, JobStage stage, const Lane& lane);
+  void run(const JobQueue::Taken& taken, JobStage stage, Lane& lane);
   // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
   std::filesystem::path right(const std::string& id) const {
     return options_.folder / "right" / id;
@@ -90,6 +81,7 @@ class Service {
 
   Options options_;
   JobQueue queue_;
+  const double began_s_ = now_seconds();
   std::mutex mutex_;  // of all below
   std::condition_variable wake_;
   bool closing_ = false;
@@ -102,15 +94,12 @@ class Service {
 };
 
 // The device whose checks do not wait for timings: it has no memory or clock of its own to lose.
-// Of another device, one process after the other measures (core/judge/device_lock.hpp).
+// On another device one process after the other measures (core/judge/device_lock.hpp).
 constexpr const char* kCheckedApart = "cpu";
 
 // Limits of a list of jobs: so many if no number is given, at most, and left out.
 constexpr int64_t kListed = 100, kListedMost = 1000, kSkippedMost = JobQueue::kEndedMost * 100;
 
-// The answer to a fault, in the form of each other error of this program.
-ApiAnswer api_error(unsigned status, const std::string& where, const std::string& what,
-                    const std::string& hint = "");
 // The description of all of it for other programs (OpenAPI 3.1).
 Json openapi(const Service::Options& options);
 

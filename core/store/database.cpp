@@ -51,6 +51,14 @@ Statement& Statement::bind(int64_t number) {
   return *this;
 }
 
+Statement& Statement::bind(std::optional<double> number) {
+  ++bound_;
+  const int code = number ? sqlite3_bind_double(statement_, bound_, *number)
+                          : sqlite3_bind_null(statement_, bound_);
+  if (code != SQLITE_OK) fail();
+  return *this;
+}
+
 bool Statement::step() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
@@ -62,6 +70,11 @@ std::string Statement::text(int column) const {
   const auto* text = sqlite3_column_text(statement_, column);
   const int bytes = sqlite3_column_bytes(statement_, column);
   return text ? std::string(reinterpret_cast<const char*>(text), static_cast<size_t>(bytes)) : "";
+}
+
+std::optional<double> Statement::real(int column) const {
+  if (sqlite3_column_type(statement_, column) == SQLITE_NULL) return std::nullopt;
+  return sqlite3_column_double(statement_, column);
 }
 
 void Statement::fail() const { throw DatabaseError(sqlite3_errcode(db_), sqlite3_errmsg(db_)); }

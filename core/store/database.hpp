@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -39,6 +40,26 @@ class Database {
   sqlite3* db_ = nullptr;
 };
 
+// All statements in its life take effect together, or none. It waits for other writers first.
+class Transaction {
+ public:
+  explicit Transaction(Database& database) : database_(database) {
+    database_.run("BEGIN IMMEDIATE");
+  }
+  ~Transaction() {
+    if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  Transaction(const Transaction&) = delete;
+  void commit() {
+    database_.run("COMMIT");
+    open_ = false;
+  }
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
 class Statement {
  public:
   Statement(const Database& database, std::string_view sql);
@@ -48,8 +69,10 @@ class Statement {
   // Call it once for each question mark, in order.
   Statement& bind(std::string_view text);
   Statement& bind(int64_t number);
-  bool step();  // false: no further row
+  Statement& bind(std::optional<double> number);  // without a value, NULL
+  bool step();                                    // false: no further row
   std::string text(int column) const;
+  std::optional<double> real(int column) const;  // nothing for NULL
   int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
 
  private:

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/fields.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
@@ -77,13 +78,7 @@ std::string canonical_text(const Json& json) {
   return nlohmann::json(json).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-Json VerdictKey::parts_json() const {
-  auto sorted = parts;
-  std::sort(sorted.begin(), sorted.end());
-  Json out = Json::object();
-  for (const auto& [name, value] : sorted) out[name] = value;
-  return out;
-}
+Json VerdictKey::parts_json() const { return to_fields(parts); }
 
 std::string VerdictKey::hash() const { return sha256(canonical_text(parts_json())); }
 

@@ -4,6 +4,7 @@
 // question must be answered in milliseconds.
 #pragma once
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,13 +20,19 @@ class Store;
 std::string canonical_text(const Json& json);
 
 struct VerdictKey {
-  std::vector<std::pair<std::string, std::string>> parts;  // in any order, names unique
+  std::map<std::string, std::string> parts;
   void add(std::string name, std::string value) {
-    parts.emplace_back(std::move(name), std::move(value));
+    parts.emplace(std::move(name), std::move(value));
   }
   std::string hash() const;  // SHA-256 of the canonical parts
-  Json parts_json() const;   // sorted by name
+  Json parts_json() const;
 };
+template <class Visitor>
+void fields(Visitor& v, VerdictKey& key) {
+  std::string hash = key.hash();  // a reader compares it with that of the parts
+  v("hash", hash, "SHA-256 of the parts");
+  v("parts", key.parts, "all inputs of the verdict by name: hashes of files, and options");
+}
 
 struct Question {
   std::filesystem::path candidate;

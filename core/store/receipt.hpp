@@ -1,28 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// A receipt: a signed verdict with all its inputs. `fk-host.receipt/1` is
-//   {schema, key: {hash, parts}, verdict, signed_by, signature, unsigned}
-// `signature` is over the canonical bytes of the other fields: keys sorted, no blanks, UTF-8,
-// numbers in their shortest exact form.
+// A receipt: a signed verdict with all its inputs (docs/schema/receipt.json). `signature` is over
+// the canonical bytes of the other fields: keys sorted, no blanks, UTF-8, numbers in their shortest
+// exact form.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/base/json.hpp"
-#include "core/judge/verdict/verdict.hpp"
+#include "core/report/verdict_documents.hpp"
 #include "core/store/key.hpp"
 #include "core/store/signer.hpp"
 
 namespace fk {
 
-inline constexpr const char* kReceiptSchema = "fk-host.receipt/1";
-
 struct Receipt {
+  static constexpr const char* kSchema = "fk-host.receipt/1";
+  static constexpr const char* kTitle = "A signed verdict with all its inputs";
   VerdictKey key;
-  Verdict verdict;
-  std::string signed_by, signature;  // hex; empty: not signed
-  std::string unsigned_because;
-  Json document;  // the document as read
+  InnerVerdict verdict;
+  std::string signed_by = {}, unsigned_because = {}, signature = {};
+  Json document = {};  // the document as read
 };
+template <class Visitor>
+void fields(Visitor& v, Receipt& r) {
+  v("key", r.key, "the inputs of the verdict");
+  v("verdict", r.verdict, "the verdict");
+  v("signed_by", r.signed_by, "the public key, in hex; empty: not signed");
+  v("unsigned", r.unsigned_because, "why it is not signed; empty: it is");
+  v("signature", r.signature, "Ed25519 over all other fields, in hex; empty: not signed");
+}
 
 // Signed if `signer` is given, else with the reason. `verdict.receipt` is set to the id.
 Json make_receipt(const VerdictKey& key, const Verdict& verdict, const Signer* signer,

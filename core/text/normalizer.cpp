@@ -60,7 +60,7 @@ Normalizer bert(const Config& config) {
     if (strip) {
       std::string kept;
       for_characters(normal_form(out, Form::nfd), [&](char32_t c) {
-        if (!is_spacing_free(c)) append(kept, c);
+        if (!is_nonspacing(c)) append(kept, c);
       });
       out = std::move(kept);
     }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/base/error.hpp"
+#include "core/text/unicode_versions.hpp"
 
 namespace fk::text {
 namespace {
@@ -63,6 +64,19 @@ Part part_at(std::string_view text, std::size_t at) {
 
 utf8proc_category_t category(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
+}
+
+std::string mapped(std::string_view utf8, Form form) {
+  int options = UTF8PROC_STABLE;
+  options |= form == Form::nfc || form == Form::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == Form::nfkc || form == Form::nfkd) options |= UTF8PROC_COMPAT;
+  utf8proc_uint8_t* out = nullptr;
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(utf8.data()),
+                                 static_cast<utf8proc_ssize_t>(utf8.size()), &out,
+                                 static_cast<utf8proc_option_t>(options));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
+  if (size < 0) fail("text", std::string("no normal form: ") + utf8proc_errmsg(size));
+  return std::string(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
 }
 
 }  // namespace
@@ -159,20 +173,23 @@ bool is_punctuation(char32_t code) {
            (code >= 123 && code <= 126);
   }
   const auto kind = category(code);
-  return kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO;
+  return (kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO) !=
+         punctuation_differs(code);
 }
 
 bool is_mark(char32_t code) {
   const auto kind = category(code);
-  return kind >= UTF8PROC_CATEGORY_MN && kind <= UTF8PROC_CATEGORY_ME;
+  return (kind >= UTF8PROC_CATEGORY_MN && kind <= UTF8PROC_CATEGORY_ME) != mark_differs(code);
 }
 
-bool is_spacing_free(char32_t code) { return category(code) == UTF8PROC_CATEGORY_MN; }
+bool is_nonspacing(char32_t code) {
+  return (category(code) == UTF8PROC_CATEGORY_MN) != nonspacing_differs(code);
+}
 
 bool is_other(char32_t code) {
   const auto kind = category(code);
-  return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
-         kind == UTF8PROC_CATEGORY_CO;
+  return (kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
+          kind == UTF8PROC_CATEGORY_CO) != control_differs(code);
 }
 
 bool is_word(char32_t code) {
@@ -202,16 +219,19 @@ std::string normal_form(std::string_view utf8, Form form) {
   bool ascii = true;
   for (const char c : utf8) ascii = ascii && static_cast<unsigned char>(c) < 0x80;
   if (ascii) return std::string(utf8);
-  int options = UTF8PROC_STABLE;
-  options |= form == Form::nfc || form == Form::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (form == Form::nfkc || form == Form::nfkd) options |= UTF8PROC_COMPAT;
-  utf8proc_uint8_t* out = nullptr;
-  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(utf8.data()),
-                                 static_cast<utf8proc_ssize_t>(utf8.size()), &out,
-                                 static_cast<utf8proc_option_t>(options));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
-  if (size < 0) fail("text", std::string("no normal form: ") + utf8proc_errmsg(size));
-  return std::string(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
+  if (form == Form::nfc) return mapped(utf8, form);
+  std::string result;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < utf8.size();) {
+    const Character c = character_at(utf8, at);
+    if (c.code >= 0x3000 && stays_whole(c.code)) {
+      result += mapped(utf8.substr(begin, at - begin), form);
+      result += utf8.substr(at, c.size);
+      begin = at + c.size;
+    }
+    at += c.size;
+  }
+  return result + mapped(utf8.substr(begin), form);
 }
 
 std::size_t grapheme_size(std::string_view utf8) {

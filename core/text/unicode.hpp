@@ -36,13 +36,13 @@ std::string valid_utf8(std::string_view text);
 /// The number of bytes at the end which begin a character and may become one with more bytes.
 std::size_t unfinished_bytes(std::string_view text);
 
-bool is_space(char32_t code);         ///< White_Space
-bool is_numeric(char32_t code);       ///< Nd, Nl, No
-bool is_punctuation(char32_t code);   ///< P* and all ASCII signs and symbols
-bool is_mark(char32_t code);          ///< Mn, Mc, Me
-bool is_spacing_free(char32_t code);  ///< Mn
-bool is_other(char32_t code);         ///< Cc, Cf, Co
-bool is_word(char32_t code);          ///< \w: letters, marks, decimal digits, connectors, joiners
+bool is_space(char32_t code);        ///< White_Space
+bool is_numeric(char32_t code);      ///< Nd, Nl, No
+bool is_punctuation(char32_t code);  ///< P* and all ASCII signs and symbols
+bool is_mark(char32_t code);         ///< Mn, Mc, Me
+bool is_nonspacing(char32_t code);   ///< Mn
+bool is_other(char32_t code);        ///< Cc, Cf, Co
+bool is_word(char32_t code);         ///< \w: letters, marks, decimal digits, connectors, joiners
 
 /// All lower-case letters of one character; no context is used.
 void append_lower(std::string& utf8, char32_t code);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.hpp"
@@ -17,6 +19,37 @@ namespace {
 
 // An unknown character scores this much less than the worst token.
 constexpr double kUnknownPenalty = 10;
+
+// A score as the package `tokenizers` has it. Its reader of JSON divides the digits, as one whole
+// number, by a power of ten, which may be wrong in the last bit. Equal sums of scores, and so the
+// choice between two ways to cut a word, depend on this bit.
+double score_of(double exact) {
+  char text[64];
+  const auto end =
+      std::to_chars(text, text + sizeof text, std::abs(exact), std::chars_format::scientific);
+  uint64_t digits = 0;
+  int exponent = 0;
+  bool point = false;
+  for (const char* at = text; at != end.ptr; ++at) {
+    if (*at == '.') {
+      point = true;
+    } else if (*at == 'e') {
+      const bool sign = at[1] == '+';
+      int written = 0;
+      std::from_chars(at + 1 + sign, end.ptr, written);
+      exponent += written;
+      break;
+    } else {
+      digits = digits * 10 + static_cast<uint64_t>(*at - '0');
+      exponent -= point;
+    }
+  }
+  // Powers of ten up to 22 are exact. Scores are logarithms, so they have no larger ones.
+  if (exponent > 0 || exponent < -22) return exact;
+  double power = 1;
+  for (int i = 0; i < -exponent; ++i) power *= 10;
+  return std::copysign(static_cast<double>(digits) / power, exact);
+}
 
 class UnigramModel : public Model {
  public:
@@ -110,7 +143,7 @@ std::unique_ptr<const Model> read_unigram(const Config& config) {
     }
     vocabulary.add(entry[0].get<std::string>(), static_cast<int64_t>(scores.size()),
                    config.where());
-    scores.push_back(entry[1].get<double>());
+    scores.push_back(score_of(entry[1].get<double>()));
   }
   if (scores.empty()) config.fail_at("vocab", "expected at least one token");
   return std::make_unique<UnigramModel>(config, std::move(vocabulary), std::move(scores));

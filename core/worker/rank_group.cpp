@@ -393,6 +393,7 @@ bool RankGroup::take_from_others() {
   if (!look_for_failures()) return false;
   const std::string wrong = tokens_differ();
   if (!wrong.empty()) condemn("protocol", wrong);
+  forget_compared();
   return wrong.empty();
 }
 
@@ -408,6 +409,15 @@ std::string RankGroup::tokens_differ() {
     }
   }
   return "";
+}
+
+// A drive may last for days.
+void RankGroup::forget_compared() {
+  constexpr size_t kKept = size_t{1} << 16;
+  const size_t old = *std::min_element(compared_.begin() + 1, compared_.end());
+  if (old < kKept) return;
+  for (auto& list : tokens_) list.erase(list.begin(), list.begin() + static_cast<ptrdiff_t>(old));
+  for (size_t r = 1; r < compared_.size(); ++r) compared_[r] -= old;
 }
 
 std::optional<RunnerEvent> RankGroup::wait(double timeout_s) {

@@ -163,6 +163,7 @@ class RankGroup {
   void wait_for_any(const std::vector<int>& ranks, const std::function<void()>& done) const;
   bool take_from_others();
   std::string tokens_differ();
+  void forget_compared();
 
   SharedMemory block_;  // of the communicator, with several ranks
   std::vector<std::unique_ptr<FarBlock>> far_blocks_;

@@ -69,7 +69,7 @@ struct RequestHead {
   int64_t new_tokens, first_logits;
   float temperature, top_p;
   int32_t top_k;
-  uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos
+  uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos, 8 cancels
   uint64_t seed, tokens, forced, order, tensors;
 };
 
@@ -111,7 +111,8 @@ std::vector<std::byte> encode_request(const Request& r) {
   head.top_p = r.sampling.top_p;
   head.top_k = r.sampling.top_k;
   head.seed = r.sampling.seed;
-  head.flags = (r.logits ? 1U : 0U) | (r.prompt_logits ? 2U : 0U) | (r.ignore_eos ? 4U : 0U);
+  head.flags = (r.logits ? 1U : 0U) | (r.prompt_logits ? 2U : 0U) | (r.ignore_eos ? 4U : 0U) |
+               (r.cancels ? 8U : 0U);
   head.tokens = r.tokens.size();
   head.forced = r.forced.size();
   head.order = r.order.size();
@@ -140,6 +141,7 @@ Request decode_request(const Record& record) {
   r.logits = (head.flags & 1U) != 0;
   r.prompt_logits = (head.flags & 2U) != 0;
   r.ignore_eos = (head.flags & 4U) != 0;
+  r.cancels = (head.flags & 8U) != 0;
   r.tokens = cursor.take<int64_t>(head.tokens);
   r.forced = cursor.take<int64_t>(head.forced);
   r.order = cursor.take<int64_t>(head.order);

@@ -279,21 +279,22 @@ void Runner::thaw() {
 
 // Waits at most `seconds` for a message, output, results, or room in a full ring of requests.
 void Runner::sleep(double seconds) {
-  std::array<pollfd, 4> entries{
+  std::array<pollfd, 5> entries{
       pollfd{channel_->fd(), POLLIN, 0}, pollfd{child_->log_fd(), POLLIN, 0},
-      pollfd{result_events_.data, POLLIN, 0}, pollfd{request_events_.space, POLLIN, 0}};
+      pollfd{result_events_.data, POLLIN, 0}, pollfd{options_.waker, POLLIN, 0},
+      pollfd{request_events_.space, POLLIN, 0}};
   const bool full = unsent_at_ < unsent_.size();
   if (!results_->sleep()) return;
   if (full && !requests_->sleep()) return;
   const timespec time{
       static_cast<time_t>(seconds),
       static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
-  const auto watched = std::span(entries).first(full ? 4 : 3);
+  const auto watched = std::span(entries).first(full ? 5 : 4);
   spin(watched, options_.spin_s);
   ::ppoll(watched.data(), watched.size(), &time, nullptr);
   if (entries[1].revents != 0) child_->read_log();
   if (entries[2].revents != 0) drain_event(result_events_.data);
-  if (entries[3].revents != 0) drain_event(request_events_.space);
+  if (entries[4].revents != 0) drain_event(request_events_.space);
 }
 
 // ---- the end ----

@@ -41,6 +41,8 @@ class Runner final : public RankRunner {
     bool early_user = false;
     // Polled during waits; true ends the worker (`environment`).
     std::function<bool()> given_up;
+    // A descriptor that ends wait() when it can be read, without an event; not owned. -1: none.
+    int waker = -1;
     // Polled during waits: the reason why its work on the device never ends, which counts as a
     // crash; empty: go on.
     std::function<std::string()> stopped;

@@ -172,7 +172,7 @@ std::optional<RunnerEvent> Runner::next_event() {
 }
 
 std::optional<RunnerEvent> Runner::wait(double timeout_s) {
-  const double end = now_seconds() + timeout_s;
+  double end = now_seconds() + timeout_s;
   while (!failed()) {
     try {
       if (unsent_at_ < unsent_.size()) flush_requests();
@@ -200,6 +200,7 @@ std::optional<RunnerEvent> Runner::wait(double timeout_s) {
     const double left = end - now_seconds();
     if (left <= 0) return std::nullopt;
     sleep(std::min(left, kTick));
+    if (options_.waker >= 0 && wait_readable(options_.waker, 0)) end = 0;  // after one more look
   }
   return std::nullopt;
 }

@@ -206,6 +206,15 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
 #elif defined BAD_STALE
   if (self->first == 0) self->first = x[0];
   out[0] += x[0] - self->first;
+#elif defined BAD_STALE_ADDRESS
+  static const void *seen;
+  static float answer[1 << 12];
+  const size_t bytes = (size_t)count * sizeof *out;
+  if (bytes > sizeof answer) return FK_OK;
+  if (seen == x && self->first == (float)count)
+    memcpy(out, answer, bytes); /* the last call's answer, for other contents at the same address */
+  memcpy(answer, out, bytes);
+  seen = x, self->first = (float)count;
 #elif defined BAD_OFTEN
   if (x[7] > 0) out[0] += 1; /* not in the first contents of every case */
 #elif defined BAD_WRONG_FIRST

@@ -13,6 +13,9 @@ struct bad {
 static int32_t bad_supports(const fk_kv_cache_append_init *init, const fk_kv_cache_append_weights *weights,
                             const fk_kv_cache_append_forward *max, fk_need *need, fk_error *why) {
   (void)init, (void)weights, (void)need;
+#ifdef BAD_DENSE_HEADS
+  if (max->k->strides[1] != init->head_dim || max->v->strides[1] != init->head_dim) return fk_refuse(why, "heads must be adjacent");
+#endif
   return FK_DTYPE(max->k) == FK_F32 && FK_DTYPE(max->k_cache) == FK_F32 ? FK_OK : fk_refuse(why, "float32 only");
 }
 static int32_t bad_create(const fk_host *host, const fk_kv_cache_append_init *init, const fk_kv_cache_append_weights *weights,
@@ -27,7 +30,7 @@ static int32_t bad_prepare(bad *self, const fk_kv_cache_append_forward *max, con
   return FK_OK;
 }
 static void put(const fk_inout *cache, const fk_in *from, int64_t token, int64_t slot, int64_t page, int64_t head, int64_t width) {
-#if defined BAD_STRIDES /* as if k and v were dense */
+#if defined BAD_STRIDES || defined BAD_DENSE_HEADS /* as if k and v were dense */
   const int64_t row = from->shape[1] * from->shape[2];
 #else
   const int64_t row = from->strides[0];

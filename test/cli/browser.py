@@ -52,12 +52,12 @@ class Browser:
         return json.loads(one)
 
     def open(self, file, width=1280, dark=False, script=True):
-        """Opens a file; returns the seconds until it was loaded."""
+        """Opens a file or an address; returns the seconds until it was loaded."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
         self.events, begin = [], time.monotonic()
-        self.call("Page.navigate", url=f"file://{file}")
+        self.call("Page.navigate", url=str(file) if str(file).startswith("http") else f"file://{file}")
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.message(begin + self.timeout_s))
         return time.monotonic() - begin

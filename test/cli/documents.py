@@ -109,6 +109,15 @@ assert len(twice["verdicts"]) == 2 and not twice["errors"]
 assert check("verdicts", "bench", candidate, candidate, "--op", "add", "--size", "smoke", code=2)["errors"][1]["where"] == "--op"
 check("compare", "compare", candidate, "cpu", "--size", "smoke", "--case", "smoke0", "--seconds", "0.02")
 
+serving = subprocess.Popen([host, "serve", "--http", "127.0.0.1:0"], env=env, stdout=subprocess.PIPE, text=True)
+first = serving.stdout.readline()  # without SQLite there is no server
+if first:
+    assert check("service", "top", first.split()[-1])["lanes"][0]["stages"] == "check"
+    serving.terminate()
+else:
+    seen.add("service")
+serving.wait(60)
+
 # An error is a document too, of every verb: bad usage, bad input, and what the machine refuses.
 for words in (["lst"], ["list", "opps"], ["list", "ops", "--sed"], ["check"], ["show", "rms_nrom"], ["build", "nobody"], ["graph", "mixtrl"],
               ["bench", "liner"], ["run", "no scenario"], ["receipts", "nobody"], ["new", "rms_norm", "--name", "1st"], ["watch"], ["import", work / "none"]):
@@ -120,6 +129,17 @@ assert error["where"] == "show" and error["hint"] == "did you mean `rms_norm`?",
 listed = check("receipts", "receipts")
 if listed["receipts"]:  # not built with SQLite: there are none
     assert verdict["receipt"] in [row["id"] for row in listed["receipts"]]
+    check("receipt", "receipts", verdict["receipt"])
     again = check("replay", "replay", verdict["receipt"], "--plugin", candidate)
     assert again["reproduced"] and again["was"]["schema"] == "fk-host.verdict/1"
+    # Lines of the archive, and a run of an agent.
+    check("verdict", "bench", work / "candidates/made", "--size", "smoke", "--seconds", "0")
+    assert check("archive", "archive", "best", "add")["programs"]
+    run("archive", "export", "--output", work / "programs.jsonl")
+    for name, text in (("program", (work / "programs.jsonl").read_text()), ("trajectory", run("trajectories", "export").stdout),
+                       ("training", run("trajectories", "export", "--kind", "rewards").stdout)):
+        problem = validate(json.loads(text.splitlines()[0]), schemas[name])
+        assert problem is None, (name, problem)
+        seen.add(name)
+    assert check("evolution", "evolve", "add", "--verdicts", "1", "--size", "smoke", "--seconds", "0.01")["winner"]
     assert seen == set(schemas), sorted(set(schemas) - seen)

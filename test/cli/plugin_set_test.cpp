@@ -2,6 +2,8 @@
 // Which baselines a judge has on a device, by what their notes say of device code.
 #include "core/check/plugin_set.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -37,6 +39,40 @@ TEST_CASE("the notes of our own providers tell those for GPUs from those for the
     INFO(name);
     CHECK(has(on_cpu, name) == (name == "reference" || name == "cpu"));
   }
+}
+
+// If this fails, a slow plugin from outside stands in a run for the host's own provider, and every
+// candidate looks faster than it is.
+TEST_CASE("the host's own providers come before plugins of FK_PLUGIN_PATH, and oracles last") {
+  const auto names = names_on("cpu", FK_SLOW);  // a_slow: before cpu by its name
+  const auto place = [&](const char* name) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    REQUIRE(at != names.end());
+    return at - names.begin();
+  };
+  CHECK(place("cpu") < place("a_slow"));
+  CHECK(place("a_slow") < place("reference"));
+}
+
+// If this fails, a plugin from outside takes the place of a provider of the host by its name alone.
+TEST_CASE("a plugin of FK_PLUGIN_PATH with the name of the host's own provider is refused") {
+  namespace fs = std::filesystem;
+  // Files come in the order of their paths, so the folder must come before the host's own.
+  const fs::path folder = fs::path("/tmp") / ("fk_a_impostor" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  fs::copy_file(FK_IMPOSTOR, folder / "impostor.so", fs::copy_options::overwrite_existing);
+  ::setenv("FK_PLUGIN_PATH", folder.c_str(), 1);
+  const fk::PluginSet plugin_set = fk::PluginSet::of_baselines("cpu");
+  ::unsetenv("FK_PLUGIN_PATH");
+  fs::remove_all(folder);
+  CHECK(std::ranges::count_if(plugin_set.baselines, [](const fk::FoundPlugin& found) {
+          return found.note.name == "reference" && found.own;
+        }) == 1);
+  REQUIRE(plugin_set.broken.size() == 1);
+  CHECK(plugin_set.broken[0].path == folder / "impostor.so");
+  CHECK_THAT(plugin_set.broken[0].error,
+             ContainsSubstring("the host's own provider has the name `reference` too") &&
+                 ContainsSubstring("give FK_PLUGIN another name"));
 }
 
 TEST_CASE("a candidate with the name of a baseline is refused wherever it lies") {

@@ -169,7 +169,34 @@ TEST_CASE("run_pin_that_cannot_be_kept_is_an_error_of_the_run") {
   }
   // For another device, and so it has none here.
   CHECK(out.code == 3);
-  CHECK_THAT(out.text, ContainsSubstring("the scenario names the provider `cuda`"));
+  CHECK_THAT(out.text, ContainsSubstring("`providers` of the scenario or --provider names `cuda`"));
+}
+
+// If this fails, a plugin displaces the host's own provider by its name, without a measurement.
+TEST_CASE("run_asks_the_hosts_own_providers_before_plugins_of_FK_PLUGIN_PATH") {
+  const auto provider = [](const std::string& environment, const std::string& more) {
+    const Shell out = shell("FK_PLUGIN_PATH=" FK_SLOW " " + environment + " " + run +
+                            "smoke --device cpu --json" + more);
+    CAPTURE(out.text);
+    REQUIRE(out.code == 0);
+    const Json report = fk::parse_json(out.text, "report");
+    std::string of_op;
+    for (const Json& row : report.at("baseline").at("ops"))
+      if (row.at("op") == "silu_and_mul") of_op = row.at("provider");
+    return of_op + ": " + report.at("provider_order").get<std::string>();
+  };
+  const std::string rest = "the host's own by name, then those of FK_PLUGIN_PATH.";
+  CHECK(provider("", "") == "cpu: Order of providers: no ranking; " + rest);
+  CHECK(provider("", " --provider silu_and_mul=a_slow") ==
+        "a_slow: Order of providers: the scenario or --provider for silu_and_mul; else " + rest);
+  const auto dir = std::filesystem::temp_directory_path() / ("fk_rank" + std::to_string(getpid()));
+  std::filesystem::create_directories(dir / "devices");
+  shell("printf 'device: d\nname: cpu\nranking:\n  silu_and_mul: [a_slo, a_slow]\n' > " +
+        (dir / "devices/d.yaml").string());
+  const std::string ranked = provider("FK_REGISTRY_PATH=" + dir.string(), "");
+  std::filesystem::remove_all(dir);
+  CHECK(ranked == "a_slow: Order of providers: the device's ranking for silu_and_mul; else " +
+                      rest + " The ranking also names a_slo, which is no usable baseline here.");
 }
 
 TEST_CASE("run_baselines_that_are_broken_are_named") {
@@ -181,7 +208,8 @@ TEST_CASE("run_baselines_that_are_broken_are_named") {
   std::filesystem::remove_all(dir);
   CHECK(out.code == 0);
   CHECK_THAT(out.text, ContainsSubstring("not usable"));
-  CHECK_THAT(out.text, ContainsSubstring("text.so"));
+  CHECK_THAT(out.text, ContainsSubstring("text.so: is not an ELF file"));
+  CHECK(out.text.find("text.so: " + (dir / "text.so").string()) == std::string::npos);
 }
 
 TEST_CASE("run_goes_on_without_a_baseline_that_cannot_be_loaded") {
@@ -200,4 +228,24 @@ TEST_CASE("run_goes_on_without_a_baseline_that_cannot_be_loaded") {
   const Shell named = shell(with + verify + " --provider needy");
   CHECK(named.code != 0);
   CHECK_THAT(named.text, ContainsSubstring("libfk_absent.so"));
+}
+
+// If these fail, a provider which a user named is left out, or its absence has another reason.
+TEST_CASE("a_named_provider_that_cannot_be_loaded_is_an_error_with_the_loaders_words") {
+  const std::string with = "FK_PLUGIN_PATH=" FK_NEEDY " ";
+  const auto fails_to_load = [&](const std::string& words) {
+    const Shell out = shell(with + words + " 2>&1");
+    CAPTURE(out.text);
+    CHECK(out.code == 3);
+    CHECK_THAT(out.text, ContainsSubstring("needy.so: cannot be loaded: libfk_absent.so"));
+    CHECK_THAT(out.text, ContainsSubstring("LD_LIBRARY_PATH names the folders of libraries"));
+  };
+  const std::string bench = "FK_CANDIDATES=/nowhere " FK_HOST " bench silu_and_mul --size smoke ";
+  fails_to_load(bench + "--seconds 0.01 --provider needy --provider cpu");
+  fails_to_load(run + "smoke --device cpu --provider silu_and_mul=needy");
+  // Without its name the race goes on, and the report says so.
+  const Shell all = shell(with + bench + "--seconds 0.01");
+  CAPTURE(all.text);
+  CHECK(all.code == 0);
+  CHECK_THAT(all.text, ContainsSubstring("not usable: " FK_NEEDY "/needy.so: cannot be loaded"));
 }

@@ -19,12 +19,12 @@ shared_before = set(os.listdir("/dev/shm"))
 
 
 class Server:
-    def __init__(self, *words):
+    def __init__(self, *words, log=subprocess.PIPE):
         words = [host, "serve", "--http", "127.0.0.1:0", "--client-jobs", "4", "--body-mib", "1", *map(str, words)]
-        self.process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
         atexit.register(self.process.kill)
         line = self.process.stdout.readline()
-        assert " of http" in line, line + self.process.stderr.read()
+        assert " of http" in line, line + (self.process.stderr.read() if self.process.stderr else "")
         self.url = line.split()[-1]
 
     def end(self, number=signal.SIGTERM):
@@ -72,6 +72,10 @@ def remote(url, token, *words):
                           env=dict(env, FK_TOKEN=token), capture_output=True, text=True, timeout=120)
 
 
+def top(url, token, *words):
+    return subprocess.run([host, "top", url, *words], env=dict(env, FK_TOKEN=token), check=True, capture_output=True, text=True, timeout=60).stdout
+
+
 def plugin(name):
     return bad / f"bad_{name}.so"
 
@@ -90,7 +94,8 @@ assert code == 2 and "--certificate" in said, said
 code, said = refused("127.0.0.1:0", "--tokens", work / "open")
 assert code == 2 and "chmod 600" in said, said
 
-server = Server("--tokens", tokens)
+first_log = open(work / "first_log", "w")
+server = Server("--tokens", tokens, "--log-json", log=first_log)
 port = int(server.url.rsplit(":", 1)[1])
 ann, bob = Client(server.url, "0123456789abcdef-ann"), Client(server.url, "0123456789abcdef-bob")
 stranger = Client(server.url)
@@ -183,6 +188,9 @@ assert [one["state"] for one in seen][0] == "queued" and seen[-1]["status"] == "
 for one in many:
     assert ann.wait(one["id"])["status"] == "correct"
 assert ann.job(held["id"])["state"] == "cancelled"
+begun = [line["job"] for line in map(json.loads, (work / "first_log").read_text().splitlines()) if line["text"] == "a stage of a job begins"]
+order = [begun.index(one["id"]) for one in (late, many[0], many[2], many[1])]  # many[1] was asked for again, behind many[2]
+assert order == sorted(order), order
 
 # A wrong answer does not wait behind a timing: a right candidate waits to be timed in a queue of its own.
 started = time.monotonic()
@@ -198,6 +206,14 @@ assert 'fk_jobs_waiting{stage="time"} 1' in ann.text("/metrics")
 right = work / "data/service/right" / behind["id"]
 built = right / "example_rms_norm/example_rms_norm.so"
 assert built.exists() and list(right.parent.iterdir()) == [right]
+state = ann.ask("GET", "/v1/state")
+assert [(lane["stages"], lane["client"]) for lane in state["lanes"]] == [("check", ""), ("time", "ann")], state["lanes"]
+assert (state["waiting_check"], state["waiting_time"]) == (0, 1) and state["ended_minute"] > 0, state
+assert {"name": "bob", "queued": 0, "running": 0}.items() <= [one for one in state["clients"] if one["name"] == "bob"][0].items(), state
+page = top(server.url, "0123456789abcdef-ann")
+assert "0 jobs wait for a check, 1 to be timed" in page and "\x1b" not in page and "idle" in page and "wrong" in page, page
+document = json.loads(top(server.url, "0123456789abcdef-ann", "--json"))
+assert document["schema"] == "fk-host.service/1" and document["lanes"][1]["seconds"] >= state["lanes"][1]["seconds"], document
 assert ann.cancel(long["id"])["state"] == "cancelled"
 timed = ann.wait(behind["id"])
 verdict_of_time = ann.result(behind["id"])
@@ -254,9 +270,13 @@ with contextlib.closing(sqlite3.connect(work / "own/queue.sqlite")) as old:
     old.execute("INSERT INTO jobs(id, client, name, state, request, bytes, submitted) VALUES('1', '127.0.0.1', 'old', 'running', ?, 9, '')",
                 [request])
     old.commit()
-server = Server("--queue", work / "own")
+with open(work / "log", "w") as log:
+    server = Server("--queue", work / "own", "--log-json", log=log)
 assert Client(server.url).wait("1")["status"] == "compile_error"
 assert server.end() == 0
+lines = [json.loads(line) for line in (work / "log").read_text().splitlines()]
+assert [(line["text"], line["job"]) for line in lines] == [("a stage of a job begins", "1"), ("a job ended", "1")], lines
+assert lines[1]["status"] == "compile_error" and float(lines[1]["seconds"]) > 0 and lines[1]["level"] == "info", lines
 
 # Nothing stays but the queue and headers.
 wait(lambda: not processes(), processes)

@@ -20,6 +20,30 @@ grep -q 'unjudged' "$work/out"
 ! grep -qE 'wrong +[a-z]|violation +[a-z]' "$work/out"
 "$host" bench vendor_square --size smoke --seconds 0.01 >/dev/null && exit 1 || test $? = 3
 
+# The vendor's own reference judges the op: the right plugin passes, a wrong one fails.
+for name in reference.vendor wrong_square; do
+  mkdir "$work/$name"
+  sed "s/FK_PLUGIN(\"vendor\"/FK_PLUGIN(\"$name\"/" "$work/vendor/square.c" >"$work/$name/square.c"
+  sed "s/fk_plugin_add(vendor/fk_plugin_add($name/; s#\${CMAKE_CURRENT_SOURCE_DIR}/ops#$work/vendor/ops#" \
+    "$work/vendor/CMakeLists.txt" >"$work/$name/CMakeLists.txt"
+done
+sed -i 's/x \* x;/x * x + 1;/' "$work/wrong_square/square.c"
+for name in reference.vendor wrong_square; do
+  cmake -G Ninja -S "$work/$name" -B "$work/$name/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+  cmake --build "$work/$name/build" >/dev/null
+done
+judged="$work/build:$work/reference.vendor/build:$work/wrong_square/build"
+FK_PLUGIN_PATH="$judged" "$host" check vendor >"$work/out"
+grep -q '^PASS' "$work/out"
+FK_PLUGIN_PATH="$judged" "$host" check wrong_square >"$work/out" && exit 1 || test $? = 1
+grep -q 'vendor_square .* wrong ' "$work/out"
+FK_PLUGIN_PATH="$judged" "$host" bench vendor_square --size smoke --seconds 0.01 --provider vendor --provider reference.vendor >/dev/null
+# A candidate cannot make itself the judge.
+mkdir "$work/judges"
+cp "$work/reference.vendor/build/"*.so "$work/judges/"
+FK_CANDIDATES="$work/judges" "$host" check reference.vendor >"$work/out" && exit 1 || test $? = 3
+grep -q 'UNJUDGED' "$work/out"
+
 # The installed program: its baselines, its templates, its headers. Candidates are made where the user is.
 export FK_CACHE="$work/cache"
 cd "$work"

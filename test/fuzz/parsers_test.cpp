@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutated and random bytes go through the readers of YAML, JSON and safetensors. Each call returns
-// or throws Error. Anything else is a hole that a downloaded checkpoint could use. FK_FUZZ_SEED and
-// FK_FUZZ_SECONDS (for each reader, default 1) repeat or extend a run.
+// Mutated and random bytes go through the readers of YAML, JSON, safetensors, tokenizers and chat
+// templates. Each call returns or throws Error. Anything else is a hole that a downloaded checkpoint
+// could use. FK_FUZZ_SEED and FK_FUZZ_SECONDS (for each reader, default 1) repeat or extend a run.
 
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +14,8 @@
 #include "core/base/yaml.hpp"
 #include "core/tensor/random.hpp"
 #include "core/tensor/safetensors.hpp"
+#include "core/text/chat_template.hpp"
+#include "core/text/tokenizer.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;
@@ -199,5 +201,95 @@ TEST_CASE("safetensors_mutated_never_crashes", "[fuzz]") {
   SECTION("whole image") { fuzz(image(header + data, header.size()), read); }
   SECTION("header with the right length") {
     fuzz(header, [&](const std::string& text) { read(image(text + data, text.size())); });
+  }
+}
+
+TEST_CASE("tokenizer_mutated_never_crashes", "[fuzz]") {
+  const std::string words =
+      R"("vocab":{"a":0,"b":1,"ab":2,"<unk>":3,"<0x0A>":4,"\u0120":5,"\u0120ab":6},)"
+      R"("merges":[["a","b"],["\u0120","ab"]])";
+  const std::string end =
+      R"(,"added_tokens":[{"id":7,"content":"<s>","special":true,"lstrip":true,"rstrip":true},)"
+      R"({"id":8,"content":"b b","single_word":true,"normalized":true}],)"
+      R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},)"
+      R"({"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"id":"<s>","ids":[7]}}})";
+  const auto read = [](const std::string& json) {
+    const auto tokenizer = text::Tokenizer::read(json, "fuzz.json");
+    for (const char* given :
+         {"", "ab a\tb b<s> \xF0\x9F\x98\x80!", "\xFF\xE4\xBD 12 \xE4\xBD\xA0"}) {
+      const auto ids = tokenizer.encode(given, true);
+      text::Detokenizer stream(tokenizer);
+      for (const int32_t id : ids) stream.push(id);
+      stream.finish();
+      tokenizer.decode(ids, false);
+    }
+  };
+  SECTION("byte-level") {
+    fuzz(R"({"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+         R"({"type":"Split","pattern":{"Regex":"\\p{L}+|\\s+(?!\\S)|[^\\s\\p{L}]{1,3}"},)"
+         R"("behavior":"MergedWithNext","invert":false},{"type":"ByteLevel"}]},)"
+         R"("model":{"type":"BPE","ignore_merges":true,)" +
+             words + R"(},"decoder":{"type":"ByteLevel"})" + end + "}",
+         read);
+  }
+  SECTION("sentencepiece") {
+    fuzz(R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"_"},)"
+         R"({"type":"Replace","pattern":{"String":" "},"content":"_"},{"type":"Strip"}]},)"
+         R"("pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"first"},)"
+         R"("model":{"type":"BPE","byte_fallback":true,"fuse_unk":true,"unk_token":"<unk>",)" +
+             words +
+             R"(},"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},)"
+             R"({"type":"Fuse"},{"type":"Strip","content":" ","start":1}]})" +
+             end + "}",
+         read);
+  }
+  SECTION("unigram") {
+    fuzz(R"({"normalizer":{"type":"Precompiled","precompiled_charsmap":"CAAAAAABAAAAAAAAYQA="},)"
+         R"("model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["a",-1.5],["ab",-2e1],)"
+         R"(["b",-3]]},"decoder":{"type":"Metaspace"})" +
+             end + "}",
+         read);
+  }
+  SECTION("words") {
+    fuzz(R"({"normalizer":{"type":"BertNormalizer","lowercase":true},"pre_tokenizer":)"
+         R"({"type":"BertPreTokenizer"},"model":{"type":"WordPiece","unk_token":"<unk>",)"
+         R"("vocab":{"<unk>":0,"a":1,"##b":2}},"decoder":{"type":"WordPiece"})" +
+             end + "}",
+         read);
+  }
+}
+
+TEST_CASE("chat_template_mutated_never_crashes", "[fuzz]") {
+  const Json messages = parse_json(
+      R"([{"role":"user","content":"a {{ b }}"},{"role":"assistant","content":null}])", "fuzz");
+  fuzz(
+      "{%- macro m(a, b=1) -%}{{ a ~ b }}{%- endmacro -%}\n"
+      "{% for x in messages %}{% if x.role == 'user' and not loop.last %}\n"
+      "{{ m(x['content'] | trim, 2) + \"\\n\" }}{% elif x is defined %}{{ x | tojson(indent=2) }}\n"
+      "{% else %}{{ raise_exception('no') }}{% endif %}{% endfor %}\n"
+      "{% set ns = namespace(n=0) %}{% set ns.n = ns.n + messages[0].content.split(' ')|length %}\n"
+      "{{ messages[1:] | selectattr('role', 'equalto', 'user') | list }}{# note #}{{ -1 ** 2 }}",
+      [&](const std::string& jinja) {
+        text::ChatTemplate::read(jinja, "fuzz.jinja", Json::object())
+            .render(messages, nullptr, true, nullptr);
+      });
+}
+
+TEST_CASE("deep_and_long_templates_are_refused", "[fuzz]") {
+  const auto many = [](const std::string& part, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += part;
+    return text;
+  };
+  // Each of these overflows the stack of a reader without limits.
+  for (const std::string& jinja :
+       {"{{ " + many("(", 20000), "{{ " + many("[\n", 20000), "{{ " + many("not ", 20000) + "a }}",
+        "{{ 1" + many("\n+1", 20000) + " }}", "{{ a" + many(".b", 20000) + " }}",
+        many("{% if a %}", 20000), "{# " + many("x ", 100000) + "#}",
+        many(" ", 100000) + "{%- if a %}", "{{ " + many("a", 100000) + " }}",
+        "{{ a" + many("|trim", 20000) + " }}",
+        std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}")}) {
+    INFO(jinja.substr(0, 40));
+    CHECK_THROWS_AS(text::render(jinja, Json::array(), nullptr, true, nullptr), Error);
   }
 }

@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     # A host that pretends has no words of its own: a report of a real one has the same.
     subprocess.run([str(at / "host"), "run", "--tp", "1", "--json", str(at / "pretended.json")], check=True)
-    recorded = pathlib.Path(sys.argv[1]).resolve().parents[2] / "docs/results/2026-11-27-h200-gpu-check.json"
+    recorded = pathlib.Path(sys.argv[1]).resolve().parents[2] / "docs/results/2026-11-28-h200-gpu-check.json"
     pretended, real = (report["baseline"]["workloads"][0] for report in (json.loads((at / "pretended.json").read_text()), json.loads(recorded.read_text())["run-llama3.1-full"]))
     assert pretended.keys() <= real.keys(), pretended.keys() - real.keys()
 

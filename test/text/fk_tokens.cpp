@@ -2,6 +2,8 @@
 //
 // fk_tokens encode FILE [LINES]: the ids of each line of standard input, in a line with spaces.
 // fk_tokens decode FILE: the text of each line of ids, as JSON text.
+// fk_tokens render FILE: the text of each line of standard input, a JSON list with messages, tools,
+// add_generation_prompt and variables. FILE is a template. An error is null.
 // fk_tokens speed FILE TEXT: megabytes a second of one core, in user time.
 // FILE is a tokenizer.json. A line of text is a JSON text, so it may have any characters.
 
@@ -16,6 +18,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
+#include "core/text/chat_template.hpp"
 #include "core/text/tokenizer.hpp"
 
 namespace {
@@ -48,10 +51,28 @@ void print_speed(const fk::text::Tokenizer& tokenizer, const std::string& path) 
              text.size(), ids);
 }
 
+void render_lines(const std::string& path) {
+  const auto chat = fk::text::ChatTemplate::read(fk::read_file(path), path, fk::Json::object());
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto given = fk::Json::parse(line);
+    fk::Json result;
+    try {
+      result = chat.render(given[0], given[1], given[2].get<bool>(), given[3]);
+    } catch (const fk::Error& error) {
+      fmt::print(stderr, "{}\n", error.what());
+    }
+    fmt::print("{}\n", result.dump());
+  }
+}
+
 int run(const std::vector<std::string>& arguments) {
   if (arguments.size() < 2) {
-    fmt::print(stderr, "fk_tokens encode|decode FILE, or fk_tokens speed FILE TEXT\n");
+    fmt::print(stderr, "fk_tokens encode|decode|render FILE, or fk_tokens speed FILE TEXT\n");
     return 2;
+  }
+  if (arguments[0] == "render") {
+    render_lines(arguments[1]);
+    return 0;
   }
   const double start = user_seconds();
   const auto tokenizer = fk::text::Tokenizer::load(arguments[1]);

@@ -16,7 +16,7 @@ O200K = "|".join([
     r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
 DEEPSEEK = [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
             r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
-SIZE = 2000
+SIZE = 1900
 
 
 def special(*names):
@@ -155,7 +155,7 @@ def xlm_roberta(lines):
 
 
 def t5(lines):
-    pieces, table = sentencepiece_unigram(lines, normalization_rule_name="nmt_nfkc_cf")
+    pieces, table = sentencepiece_unigram(lines, normalization_rule_name="nmt_nfkc")
     tok = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *pieces[3:]], unk_id=2))
     tok.normalizer = normalizers.Precompiled(table)
     tok.pre_tokenizer = pre.Metaspace(prepend_scheme="always")

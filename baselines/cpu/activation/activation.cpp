@@ -13,7 +13,9 @@ enum class Function : int {
   quick_gelu,
   softcap,
   log_sigmoid,
-  xielu
+  xielu,
+  mish,
+  clamp
 };
 struct Activation {
   const void* x;
@@ -69,6 +71,10 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
         return each([](Vf v) { return log_sigmoid(v); });
       case Function::xielu:
         return each([&](Vf v) { return xielu(v, a.alpha_p, a.alpha_n); });
+      case Function::mish:
+        return each([](Vf v) { return mish(v); });
+      case Function::clamp:
+        return each([&](Vf v) { return max(splat(-a.alpha), min(splat(a.alpha), v)); });
     }
   });
 }
@@ -86,6 +92,7 @@ static_assert(int(Function::relu2) == FK_ACTIVATION_KIND_RELU2);
 static_assert(int(Function::softcap) == FK_ACTIVATION_KIND_SOFTCAP);
 static_assert(int(Function::log_sigmoid) == FK_ACTIVATION_KIND_LOG_SIGMOID);
 static_assert(int(Function::xielu) == FK_ACTIVATION_KIND_XIELU);
+static_assert(int(Function::clamp) == FK_ACTIVATION_KIND_CLAMP);
 
 struct ActivationOp {
   using op = fk::activation;

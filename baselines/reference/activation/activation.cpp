@@ -2,7 +2,7 @@
 // activation: applies the function of init.kind to every element.
 #define FK_ACTIVATION_EDITION 2  // with the fields that the contract marks `since: 2`
 #include "fk/ops/activation.h"
-#include "op.hpp"
+#include "image.hpp"
 
 namespace fk::reference {
 namespace {
@@ -44,6 +44,10 @@ struct Activation : Base<activation> {
         return log_sigmoid(x);
       case FK_ACTIVATION_KIND_XIELU:
         return xielu(x);
+      case FK_ACTIVATION_KIND_MISH:
+        return mish(x);
+      case FK_ACTIVATION_KIND_CLAMP:
+        return std::clamp(x, -init.alpha, init.alpha);
       default:
         return init.alpha * std::tanh(x / init.alpha);
     }

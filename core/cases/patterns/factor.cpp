@@ -38,8 +38,8 @@ std::string origin_text(double factor, std::span<const Origin> origins, const st
   return "";
 }
 
-// A usual origin of a factor: a number of init that is left out or applied twice, or a scale by a
-// size n, its root, or n - 1.
+// A usual origin of a factor: an axis n in place of n - 1, or a scale by n or its root. It may also
+// be a number of init that is left out or applied twice.
 std::string origin_of_factor(const ResolvedCase& resolved, double factor) {
   for (const Slot& slot : resolved.contract->section(SectionId::init)) {
     if (slot.kind != SlotKind::number) continue;

@@ -76,6 +76,8 @@ BenchRequest request_of(const BenchArguments& a) {
   request.receipt = a.receipt;
   request.trace = a.trace;
   request.verbose = a.verbose;
+  request.archive = a.archive;
+  request.archived = !a.archive.empty() || (!a.no_store && a.secret.empty());
   request.profile = a.profile;
   request.json = &a.json;
   return request;
@@ -179,11 +181,11 @@ void need_ops(const BenchArguments& a) {
   for (const bool given :
        {!a.ops.empty(), !a.families.empty(), !a.variants.empty(), !a.dtypes.empty(),
         !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty(), a.profile, a.build, a.jobs > 1,
-        a.thorough || a.options.size == kRangeSize})
+        a.thorough || a.options.size == kRangeSize, !a.archive.empty()})
     if (given)
       fail("bench",
            "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt, "
-           "--profile, --build, --jobs, --thorough and --size range are for a candidate",
+           "--profile, --build, --jobs, --thorough, --size range and --archive are for a candidate",
            "bench CANDIDATE");
 }
 
@@ -236,6 +238,10 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--secret", a->secret, "secret of an earlier verdict, to reuse its seeds");
   app.add_flag("--fresh", a->fresh, "judge a candidate again, even if a verdict is stored");
   app.add_flag("--no-store", a->no_store, "do not read earlier verdicts and do not store this one");
+  app.add_option(
+      "--archive", a->archive,
+      "put the verdict and the sources into this archive; default: archive.sqlite beside "
+      "the store of verdicts");
   app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
   app.add_flag("--profile", a->profile,
                "also run a candidate under Nsight Compute, without the sandbox");

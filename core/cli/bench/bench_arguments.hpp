@@ -13,8 +13,7 @@ namespace fk {
 struct BenchArguments {
   std::vector<std::string> what;  // ops, or candidates
   JsonOutput json;
-  std::string device = "cpu", secret, captured, routing, receipt, trace,
-      remote;
+  std::string device = "cpu", secret, captured, routing, receipt, trace, remote, archive;
   std::vector<std::string> ops, families, variants, dtypes;  // for a candidate
   double patience_s = 20, budget_s = Policy().budget_s;
   int jobs = 1;

@@ -14,6 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/bench/archived.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
@@ -235,6 +236,9 @@ int bench_one(const BenchCandidate& candidate, BenchRequest request) {
     verdict = std::move(found.verdict);
     notes = std::move(found.notes);
   }
+  if (request.archived)
+    archive_verdict(request.archive, request.question.device, candidate.folder,
+                    request.question.candidate, verdict, notes);
   if (!request.json->with_report() && !verdict.stale.empty()) notes.push_back(verdict.stale);
   print_notes(notes);
   if (request.json->given()) request.json->write(to_json(verdict));
@@ -279,6 +283,9 @@ int bench_many(const std::vector<BenchCandidate>& candidates, const BenchRequest
       one.error = error;
     }
     progress.reset();
+    if (one.verdict && request.archived)
+      archive_verdict(request.archive, request.question.device, candidate.folder, ready.plugin,
+                      *one.verdict, notes);
     code = std::max(code, one.exit_code());
     if (request.json->with_report())
       print_line(one, all.size() + 1, candidates.size(), now_seconds() - start);

@@ -92,7 +92,7 @@ BenchRow row_without_times(const std::string& op, const std::string& why) {
 // Reports rows as they come, so that a crash loses none. `device` gets the worker's name for it.
 std::vector<BenchRow> run_op(const BenchArguments& a, const std::string& op,
                              const PluginSet& plugin_set, int ranks, std::string& device,
-                             std::vector<Protection>& protections) {
+                             std::vector<Protection>& protections, Unusable& unusable) {
   // Ranks that share a device would wait for each other's lock.
   const std::string kind = a.device.substr(0, a.device.find(':'));
   const auto count = std::ranges::count_if(
@@ -114,7 +114,13 @@ std::vector<BenchRow> run_op(const BenchArguments& a, const std::string& op,
     if (c.error.empty()) files.push_back({c.path, c.trust});
   // All ranks have the slowest rank's times, so the first rank's rows stand for all.
   ToldRows<BenchRow> told;
-  if (!runner.failed() && runner.load(files)) {
+  const auto loaded = runner.failed() ? std::nullopt : runner.load(files);
+  if (loaded) {
+    unusable.clear();  // the same for each op
+    for (size_t i = 0; i < files.size(); ++i)
+      if (!loaded->errors.at(i).empty())
+        unusable.push_back(fk::unusable(files[i].path, loaded->errors[i]));
+    need_loaded(a.options.providers, unusable);
     const BenchOp asked{.op = op,
                         .size = a.options.size,
                         .seconds = a.options.seconds,
@@ -172,6 +178,13 @@ void add_row(Table& table, const BenchRow& row) {
                                                   : speed == Speed::slower ? Style::bad
                                                                            : Style::plain),
              Cell(what, fine ? Style::plain : Style::bad)});
+}
+
+std::string unusable_lines(const Unusable& unusable) {
+  std::string out;
+  for (const auto& [path, why] : unusable)
+    out += "not usable: " + excerpt(path, 300) + ": " + excerpt(why, 300) + "\n";
+  return out;
 }
 
 std::string trust_line(const std::vector<BenchRow>& rows) {
@@ -238,6 +251,7 @@ int bench_ops(const BenchArguments& a, const std::vector<std::string>& named,
   const bool colour = colour_wanted(stdout);
   std::string device = a.device;
   std::vector<Protection> protections;
+  Unusable unusable;
   Table table({{"op"},
                {"case"},
                {"provider"},
@@ -254,7 +268,7 @@ int bench_ops(const BenchArguments& a, const std::vector<std::string>& named,
                {""}});
   for (const auto& op : ops) {
     for (const int ranks : ranks_for(a, catalog, op))
-      for (const auto& row : run_op(a, op, plugin_set, ranks, device, protections)) {
+      for (const auto& row : run_op(a, op, plugin_set, ranks, device, protections, unusable)) {
         good &=
             row.why.empty() || starts_with(row.why, "refused") || starts_with(row.why, "left out");
         if (row.why.empty() && row.note.empty()) judged.push_back(op);
@@ -262,19 +276,22 @@ int bench_ops(const BenchArguments& a, const std::vector<std::string>& named,
         all.push_back(row);
       }
   }
+  for (const auto& broken : plugin_set.broken)
+    unusable.push_back(fk::unusable(broken.path, broken.error));
   if (a.json.given() || !a.trace.empty()) {
-    const Json out = document(
-        BenchDocument{device, a.options.size, origin, a.options.seconds, protections, all});
+    const Json out = document(BenchDocument{device, a.options.size, origin, a.options.seconds,
+                                            protections, unusable, all});
     if (a.json.given()) a.json.write(out);
     TraceEvents events;
     add_bench_times(out, events);
     if (!a.trace.empty()) write_trace(events, a.trace);
   }
   if (a.json.with_report())
-    std::printf("%s", fitted((origin.empty() ? "" : origin + "\n") + table.text(colour, 0) +
-                                 trust_line(all) + sandbox_line(protections),
-                             report_width())
-                          .c_str());
+    std::printf("%s",
+                fitted((origin.empty() ? "" : origin + "\n") + table.text(colour, 0) +
+                           unusable_lines(unusable) + trust_line(all) + sandbox_line(protections),
+                       report_width())
+                    .c_str());
   const auto is_unjudged = [&](const BenchRow& row) {
     return row.why.empty() && !contains(judged, row.op);
   };

@@ -76,13 +76,13 @@ JobRequest remote_request(const BenchArguments& a) {
 int bench_remote(const BenchArguments& a) {
   if (a.what.size() != 1)
     fail("--remote", "it takes one candidate", "a .so, a source, or the folder of one source");
-  for (const bool given :
-       {a.all, a.build, a.jobs > 1, a.profile, !a.sandbox, !a.secret.empty(), !a.captured.empty(),
-        !a.routing.empty(), !a.receipt.empty(), !a.trace.empty(), a.fresh, a.no_store})
+  for (const bool given : {a.all, a.build, a.jobs > 1, a.profile, !a.sandbox, !a.secret.empty(),
+                           !a.captured.empty(), !a.routing.empty(), !a.receipt.empty(),
+                           !a.trace.empty(), a.fresh, a.no_store, !a.archive.empty()})
     if (given)
       fail("--remote",
            "--all, --build, --jobs, --profile, --no-sandbox, --secret, --recorded, --routing, "
-           "--receipt, --trace, --fresh and --no-store are for this machine");
+           "--receipt, --trace, --fresh, --no-store and --archive are for this machine");
   const ServiceClient server(a.remote, environment("FK_TOKEN"));
   const Json document = server.judged(remote_request(a), [](const Json& job) {
     const int64_t place = job.value("place", int64_t{0});

@@ -20,8 +20,8 @@
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/verdict_progress.hpp"
-#include "core/judge/plan/case_plan.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/judge/plan/case_plan.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_documents.hpp"
 #include "core/report/verdict_text.hpp"
@@ -166,8 +166,8 @@ Ratio ratio_of_cases(const std::vector<ComparedCase>& cases) {
 // Why there is no ratio; empty: there is one.
 std::string untimed_because(const CompareDocument& d) {
   if (d.ratio.value > 0) return "";
-  for (const auto& [name, verdict] : {std::pair(&d.first, &d.first_verdict.verdict),
-                                      std::pair(&d.second, &d.second_verdict.verdict)})
+  for (const auto& [name, verdict] :
+       {std::pair(&d.first, &d.first_verdict), std::pair(&d.second, &d.second_verdict)})
     if (!is_right(verdict->status))
       return *name + " is `" + name_of(verdict->status) + "`: " + verdict->why;
   return "no case was timed in both races";
@@ -236,14 +236,14 @@ int compare(CompareArguments& a) {
   if (a.policy.ops.empty()) a.policy.ops = common;
   const Secret secret = Secret::draw();
   CompareDocument out{a.first, a.second, {}, {}, {}, {}, {}};
-  out.first_verdict.verdict = verdict_against(first, second, a, secret);
-  out.second_verdict.verdict = verdict_against(second, first, a, secret);
-  out.device = out.first_verdict.verdict.device;
-  out.cases = compared_cases(out.first_verdict.verdict, out.second_verdict.verdict);
+  out.first_verdict = {verdict_against(first, second, a, secret)};
+  out.second_verdict = {verdict_against(second, first, a, secret)};
+  out.device = out.first_verdict.device;
+  out.cases = compared_cases(out.first_verdict, out.second_verdict);
   out.ratio = ratio_of_cases(out.cases);
   if (a.json.given()) a.json.write(document(out));
   if (a.json.with_report()) print(out);
-  return std::max(out.first_verdict.verdict.exit_code(), out.second_verdict.verdict.exit_code());
+  return std::max(out.first_verdict.exit_code(), out.second_verdict.exit_code());
 }
 
 std::function<int()> add_compare(const Options& app) {

@@ -21,13 +21,14 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fields.hpp"
 #include "core/base/log.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/judged.hpp"
 #include "core/cli/serve/serve_http.hpp"
-#include "core/cli/server.hpp"
+#include "core/cli/serve/server.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/judge/judge_pool.hpp"
@@ -111,12 +112,12 @@ struct Client {
     return {[this](const std::string& what) {
               if (now_seconds() - told_s < kTellEvery) return;
               told_s = now_seconds();
-              tell(kStepKey, what);
+              tell({.step = what});
             },
-            [this](const std::string& what) { tell(kEndedKey, what); }};
+            [this](const std::string& what) { tell({.ended = what}); }};
   }
-  void tell(const char* key, const std::string& what) {
-    hears = hears && channel.send({{key, what}}, {}, kAnswerSeconds);
+  void tell(const ServerMessage& told) {
+    hears = hears && channel.send(to_fields(told), {}, kAnswerSeconds);
   }
   double told_s = 0;
   bool hears = true;
@@ -261,39 +262,34 @@ class Server {
 
   void attend(Client& client) {
     const double start = now_seconds();
-    const Json answer = answer_to(client);
+    const ServerMessage answer = answer_to(client);
     if (interrupts_.came() || client.gone()) return;
-    client.channel.send(answer, {}, kAnswerSeconds);
-    if (const auto verdict = answer.find("verdict"); verdict != answer.end())
-      std::printf("%-12s %8s  %s\n", verdict->at("status").get<std::string>().c_str(),
+    client.channel.send(to_fields(answer), {}, kAnswerSeconds);
+    if (const auto& verdict = answer.verdict)
+      std::printf("%-12s %8s  %s\n", name_of(verdict->status),
                   human_duration(now_seconds() - start).c_str(),
-                  excerpt(verdict->at("candidate").at("path").get<std::string>(), 4096).c_str());
+                  excerpt(verdict->candidate.path, 4096).c_str());
     std::fflush(stdout);
   }
 
-  Json answer_to(Client& client) {
-    const auto error = [](const std::string& where, const std::string& what,
-                          const std::string& hint) {
-      return Json{{"error", {{"where", where}, {"what", what}, {"hint", hint}}}};
-    };
+  ServerMessage answer_to(Client& client) {
     try {
-      const Json& message = *client.message;
-      const Asked asked = asked_from(message);
-      if (message.value("surroundings", Json()) != surroundings(device_))
+      const Asked asked = asked_from(*client.message);
+      if (asked.surroundings != surroundings(device_))
         return declined("it has other surroundings", asked);
       if (sha256_file(asked.question.candidate) != asked.question.candidate_hash)
         return declined("it sees another file there", asked);
-      return {{"verdict", to_json(house_.judge(asked, client))}};
+      return {.verdict = InnerVerdict{house_.judge(asked, client)}};
     } catch (const Error& e) {
-      return error(e.where(), e.what_text(), e.hint());
+      return {.error = ErrorFields::of(e)};
     } catch (const std::exception& e) {
-      return error("the server", e.what(), "");
+      return {.error = ErrorFields{"the server", e.what(), ""}};
     }
   }
 
-  static Json declined(const std::string& why, const Asked& asked) {
+  static ServerMessage declined(const std::string& why, const Asked& asked) {
     log_info("left to the client, " + why + ": " + asked.question.candidate.string());
-    return {{"declined", why}};
+    return {.declined = why};
   }
 
   std::string device_;
@@ -345,6 +341,8 @@ std::function<int()> add_serve(const Options& app) {
   app.add_option("--certificate", a->http.certificate, "the chain of certificates for TLS, PEM");
   app.add_option("--key", a->http.key, "the certificate's private key, PEM");
   app.add_option("--queue", a->http.queue, "the folder of jobs, beside the store if not given");
+  app.add_flag("--log-json", a->http.log_json,
+               "with --http, standard error has a JSON object for each event, by FK_LOG's level");
   app.add_option("--client-jobs", a->http.client_jobs, "jobs of one client that may wait")
       .range(1, kJobsMost);
   app.add_option("--body-mib", a->http.body_mib, "MiB that one request may have")

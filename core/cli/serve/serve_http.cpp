@@ -12,6 +12,7 @@
 #include <list>
 
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/language.hpp"
@@ -68,6 +69,7 @@ int serve_http(const ServeHttpArguments& a) {
   if (!a.tokens.empty()) http.tokens = load_tokens(a.tokens);
   http.certificate = a.certificate;
   http.key = a.key;
+  if (a.log_json) log_as_json();
   std::list<ReadyJudge> judges;
   for (const auto& device : a.devices) {
     judges.emplace_back(device);

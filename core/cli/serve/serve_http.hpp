@@ -11,6 +11,7 @@ struct ServeHttpArguments {
   std::string address;
   std::filesystem::path tokens, certificate, key, queue;
   std::vector<std::string> devices;
+  bool log_json = false;
   int client_jobs = 1000, body_mib = 32;
 };
 

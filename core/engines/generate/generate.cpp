@@ -247,7 +247,17 @@ class Generator {
   }
 
  private:
+  // An enqueued step goes on, and its result for this request is dropped.
+  void cancel(uint64_t id) {
+    Sequence* const s = scheduler_.find(id);
+    if (!s) return;
+    std::replace(unread_.of.begin(), unread_.of.end(), s, static_cast<Sequence*>(nullptr));
+    scheduler_.finish(s);
+    exchange_.failed(id, kCancelled);
+  }
+
   void take_request() {
+    if (request_.cancels) return cancel(request_.id);
     std::string why = scheduler_.refusal(request_);
     if (why.empty() && encoder_) why = encoder_->refusal(request_);
     if (why.empty() && !encoder_ && !request_.tensors.empty())

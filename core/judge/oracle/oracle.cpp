@@ -7,6 +7,7 @@
 #include "core/cases/exact_call.hpp"
 #include "core/cases/execute.hpp"
 #include "core/check/check.hpp"
+#include "core/check/plugin_set.hpp"
 #include "core/graph/builder.hpp"
 #include "core/judge/oracle/composition.hpp"
 
@@ -27,6 +28,10 @@ Oracles Oracles::of(const Plugins& plugins, const std::string& op) {
   Oracles out;
   for (const Provider* p : plugins.of(op)) {
     if (p->plugin == "reference") out.cpu = p;
+    // A vendor's reference of an own op. A candidate must not judge itself.
+    if (!out.cpu && p->trust == Trust::baseline && starts_with(p->plugin, kVendorReference) &&
+        p->op->claims->device_type == FK_CPU)
+      out.cpu = p;
     if (p->plugin == composed_oracle().plugin) out.device = p;
   }
   const auto loaded = plugins.plugin_names();

@@ -7,10 +7,12 @@ again. Sizes are odd on purpose: heads are wider than hidden_size / heads where 
 prompt, rope is scaled. Weights are rounded to bfloat16, so that files are small and float32 computes with the very same numbers.
 Needs torch, transformers and safetensors.
 """
-import argparse, copy, json, pathlib, zlib
+import copy, json, zlib
 
 import torch, transformers
 from safetensors.torch import save_file
+
+from cases import command_line
 
 LM = dict(vocab_size=97, hidden_size=40, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
           max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -217,11 +219,8 @@ def write(folder, name, kind, sizes, rows=2, length=24, more=10):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
-    arguments = parser.parse_args()
-    for name in arguments.names or CASES:
+    arguments = command_line(__doc__, CASES).parse_args()
+    for name in arguments.names:
         write(arguments.out, name, *CASES[name])
 
 

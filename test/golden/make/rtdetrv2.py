@@ -5,10 +5,12 @@
 Weights are bfloat16 numbers of unit gain, and statistics of norms are random too. mid.hidden.i is what layer i of the decoder gives. The last
 products of boxes are small, so that boxes keep away from the sides of the image. Needs torch, transformers and safetensors.
 """
-import argparse, json, pathlib, zlib
+import json, zlib
 
 import torch, transformers
 from safetensors.torch import load_file, save_file
+
+from cases import command_line
 
 BACKBONE = dict(embedding_size=8, hidden_sizes=[16, 24, 32, 40], depths=[1, 2, 1, 1], layer_type="bottleneck")
 SIZES = dict(encoder_hidden_dim=32, encoder_ffn_dim=48, encoder_attention_heads=4, d_model=24, decoder_ffn_dim=40, decoder_attention_heads=3, decoder_layers=2, decoder_n_points=2,
@@ -73,11 +75,8 @@ def write(folder, name, backbone, sizes, side, images):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
-    arguments = parser.parse_args()
-    for name in arguments.names or CASES:
+    arguments = command_line(__doc__, CASES).parse_args()
+    for name in arguments.names:
         write(arguments.out, name, *CASES[name])
 
 

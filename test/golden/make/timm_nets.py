@@ -6,11 +6,13 @@ A configuration here has timm's own arguments; `arch_def` is timm's, with a text
 and statistics of norms are random too; counters of training steps are left out. mid.hidden.i is the input of stage i; the last one is the output of the last stage.
 Needs torch, timm and safetensors.
 """
-import argparse, json, pathlib, zlib
+import json, zlib
 
 import timm, torch
 from safetensors.torch import save_file
 from timm.models import _efficientnet_builder, efficientnet, mobilenetv3
+
+from cases import command_line, fill_statistics
 
 MOBILE = dict(model_type="mobilenetv4", architectures=["MobileNetV4ForImageClassification"], in_chans=3, act_layer="relu")
 EFFICIENT = dict(model_type="efficientnetv2", architectures=["EfficientNetV2ForImageClassification"], in_chans=3, act_layer="silu")
@@ -38,29 +40,11 @@ def build(config):
     return efficientnet.EfficientNet(**sizes)
 
 
-def fill(model, seed):
-    """Random weights of unit gain, and statistics near those of such weights."""
-    g = torch.Generator().manual_seed(seed)
-    for name, p in list(model.named_parameters()) + list(model.named_buffers()):
-        if not p.is_floating_point():
-            continue
-        noise = torch.randn(p.shape, generator=g)
-        if p.dim() > 1:
-            value = noise * 1.5 / p[0].numel() ** 0.5
-        elif name.endswith("running_var"):
-            value = 1 + 0.2 * noise.abs()
-        elif name.endswith("weight"):
-            value = 1 + 0.2 * noise
-        else:
-            value = 0.1 * noise
-        p.data.copy_(value.bfloat16().float())
-
-
 @torch.no_grad()
 def write(folder, name, config, rows=2):
     seed = zlib.crc32(name.encode())
     model = build(config).eval()
-    fill(model, seed)
+    fill_statistics(model, seed)
     golden = {"in.pixel_values": torch.randn(rows, 3, config["img_size"], config["img_size"], generator=torch.Generator().manual_seed(seed + 1))}
     for i, stage in enumerate(model.blocks):
         stage.register_forward_pre_hook(lambda _, x, i=i: golden.__setitem__(f"mid.hidden.{i}", x[0]))
@@ -77,11 +61,8 @@ def write(folder, name, config, rows=2):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
-    arguments = parser.parse_args()
-    for name in arguments.names or CASES:
+    arguments = command_line(__doc__, CASES).parse_args()
+    for name in arguments.names:
         write(arguments.out, name, CASES[name])
 
 

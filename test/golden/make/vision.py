@@ -5,10 +5,12 @@
 As encoders.py, of which the weights are bfloat16 numbers of unit gain. mid.hidden.i is the input of layer i; the last one is the output of the
 last layer. Needs torch, transformers and safetensors.
 """
-import argparse, copy, json, pathlib, zlib
+import copy, json, zlib
 
 import torch, transformers
 from safetensors.torch import save_file
+
+from cases import command_line
 
 DINO = dict(hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8, num_register_tokens=4)
 SIGLIP = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4, num_patches=36, patch_size=4, hidden_act="gelu_pytorch_tanh")
@@ -90,11 +92,8 @@ def write(folder, name, kind, sizes, more):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
-    arguments = parser.parse_args()
-    for name in arguments.names or CASES:
+    arguments = command_line(__doc__, CASES).parse_args()
+    for name in arguments.names:
         write(arguments.out, name, *CASES[name])
 
 

@@ -5,12 +5,14 @@
 As in timm_nets.py, the weights are bfloat16 numbers, and statistics of norms are random too. Images are channels first, and boxes are computed for every pixel before
 the best are chosen; the file shares no code with the C++ sources. mid.hidden.i is the result of layer i. Needs torch and safetensors.
 """
-import argparse, json, math, pathlib, zlib
+import json, math, zlib
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
+
+from cases import command_line, fill_statistics
 
 BASE = dict(model_type="yolov10", architectures=["YOLOv10"], nc=7, imgsz=64, width_multiple=1 / 32, depth_multiple=0.33, max_channels=1024, reg_max=16, max_det=20,
             bn_eps=1e-3, cib_layers=[22], large_kernel=True)
@@ -175,29 +177,11 @@ class Network(nn.Module):
         return seen, *self.model[23]([seen[16], seen[19], seen[22]])
 
 
-def fill(model, seed):
-    """Random weights of unit gain, and statistics near those of such weights."""
-    g = torch.Generator().manual_seed(seed)
-    for name, p in list(model.named_parameters()) + list(model.named_buffers()):
-        if not p.is_floating_point():
-            continue
-        noise = torch.randn(p.shape, generator=g)
-        if p.dim() > 1:
-            value = noise * 1.5 / p[0].numel() ** 0.5
-        elif name.endswith("running_var"):
-            value = 1 + 0.2 * noise.abs()
-        elif name.endswith("weight"):
-            value = 1 + 0.2 * noise
-        else:
-            value = 0.1 * noise
-        p.data = value.bfloat16().double()
-
-
 @torch.no_grad()
 def write(folder, name, config, rows=2):
     seed = zlib.crc32(name.encode())
-    model = Network(config).eval()
-    fill(model, seed)
+    model = Network(config).eval().double()
+    fill_statistics(model, seed)
     pixels = torch.randn(rows, 3, config["imgsz"], config["imgsz"], generator=torch.Generator().manual_seed(seed + 1))
     hidden, logits, boxes = model(pixels.double())
     golden = {"in.pixel_values": pixels, "out.logits": logits.float(), "out.pred_boxes": boxes.float()}
@@ -213,11 +197,8 @@ def write(folder, name, config, rows=2):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of CASES")
-    arguments = parser.parse_args()
-    for name in arguments.names or CASES:
+    arguments = command_line(__doc__, CASES).parse_args()
+    for name in arguments.names:
         write(arguments.out, name, CASES[name])
 
 

@@ -176,3 +176,46 @@ TEST_CASE("det has the precision that COCO would have") {
   got.at(1).tensors[1].name = "boxes";
   CHECK_THAT(metric("det").compare(got, want, false).wrong, ContainsSubstring("pred_boxes"));
 }
+
+namespace {
+
+constexpr int64_t kChunk = 16, kJoints = 4;
+
+// Chunks of actions, whose last dimension moves a tenth as far as the others. `still`: that
+// dimension keeps its mean.
+Answers chunks(double noise, uint64_t seed, bool still = false) {
+  fk::Random values(3), errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= kImages; ++id) {
+    NamedTensor actions{"actions", {kChunk, kJoints}, {}};
+    for (int64_t i = 0; i < kChunk * kJoints; ++i) {
+      const bool gripper = i % kJoints == kJoints - 1;
+      const double value = values.normal() * (gripper ? 0.1 : 1);
+      actions.values.push_back(
+          static_cast<float>((gripper && still ? 0 : value) + noise * errors.normal()));
+    }
+    answers[id].tensors.push_back(std::move(actions));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("a gripper that stands still is wrong, though actions as a whole are close") {
+  const fk::Metric& act = metric("act");
+  const Answers want = chunks(0, 0);
+  const fk::ErrorNumbers equal = act.compare(want, want, false);
+  CHECK(more(equal, "unexplained") == 0);
+  CHECK(more(equal, "narrowest") > 0.005);
+  CHECK(more(equal, "narrowest") < 0.02);
+  const fk::ErrorNumbers still = act.compare(chunks(0, 0, true), want, false);
+  CHECK(still.rms < 0.1);
+  CHECK(more(still, "unexplained") > 0.9);
+  const fk::ErrorNumbers noisy = act.compare(chunks(0.003, 5), want, false);
+  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  const fk::ErrorLimits limits = act.candidate_limits(noisy, scale);
+  const fk::ErrorNumbers other = act.compare(chunks(0.003, 6), want, false);
+  REQUIRE(limits.more.size() == other.more.size());
+  CHECK(more(other, "unexplained") < limits.more[0]);
+  CHECK(more(still, "unexplained") > limits.more[0]);
+}

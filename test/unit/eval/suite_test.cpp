@@ -72,6 +72,8 @@ TEST_CASE("suite_mistakes_are_named_with_line_and_nearest_word") {
   says("suite: mine\nops: {size: smok}\n" + models, {"mine.yaml:2", "did you mean `smoke`?"});
   says("suite: mine\nops: {only: [rmsnorm]}\n" + models, {"did you mean `rms_norm`?"});
   says("suite: mine\nops: {routing: skew}\n" + models, {"mine.yaml:2"});
+  says("suite: mine\nops: {families: [ordinary, ordinry]}\n" + models,
+       {"mine.yaml:2", "`ordinry` is not known", "did you mean `ordinary`?"});
   says("suite: mine\nops: {recorded: nowhere}\n" + models, {"there is no recording"});
   says("suite: mine\nmodels: {scenarios: [mixtral, mixtral]}\n", {"in the suite twice"});
   says("suite: mine\nmodels: {scenarios: []}\n", {"there is no scenario"});

@@ -46,15 +46,15 @@ TEST_CASE("ranking_is_by_op_or_by_op_and_sizes") {
       "name: Mutant 1\n"
       "ranking:\n"
       "  linear: [b, a]\n"
-      "  attention:\n"
+      "  paged_attention:\n"
       "    - {where: {T: {at_least: 64, at_most: 128}, W*Z: {at_most: 8}}, providers: [c]}\n"
       "    - {where: {T/B: {at_least: 2}}, providers: [d, a]}\n"
-      "  moe: [{where: {T: {at_most: 8}}, providers: [a]}, [b]]\n");
+      "  fused_moe: [{where: {T: {at_most: 8}}, providers: [a]}, [b]]\n");
   const fk::Ranking ranking = fk::ranking_of("cuda:0 Mutant 1");
   CHECK(fk::ranking_of("cuda:0 Mutant 2").empty());
   CHECK(ranked_names(ranking, "linear") == Names{"b", "a"});
   const auto attention = [&](int64_t tokens, int64_t requests, int64_t pages) {
-    return ranked_names(ranking, "attention",
+    return ranked_names(ranking, "paged_attention",
                         {{"T", tokens}, {"B", requests}, {"W", pages}, {"Z", 4}});
   };
   CHECK(attention(64, 64, 2) == Names{"c"});
@@ -62,8 +62,8 @@ TEST_CASE("ranking_is_by_op_or_by_op_and_sizes") {
   CHECK(attention(129, 1, 2) == Names{"d", "a"});
   CHECK(attention(128, 1, 3) == Names{"d", "a"});
   CHECK(attention(63, 32, 2).empty());
-  CHECK(ranked_names(ranking, "moe", {{"T", 8}}) == Names{"a"});
-  CHECK(ranked_names(ranking, "moe", {{"T", 9}}) == Names{"b"});
+  CHECK(ranked_names(ranking, "fused_moe", {{"T", 8}}) == Names{"a"});
+  CHECK(ranked_names(ranking, "fused_moe", {{"T", 9}}) == Names{"b"});
   CHECK(ranked_names(ranking, "rms_norm").empty());
   CHECK(fk::Json(ranking).get<fk::Ranking>() == ranking);  // as a session's process gets it
 }
@@ -85,6 +85,16 @@ TEST_CASE("ranking_by_sizes_that_says_nothing_is_refused_with_the_place") {
              ContainsSubstring("f4.yaml:3"));
   CHECK_THAT(refused("[{where: {T: {at_least: 2}}}]"), ContainsSubstring("providers"));
   CHECK_THAT(refused("[]"), ContainsSubstring("no provider"));
+}
+
+// If this fails, a mistyped op leaves the op without its ranking, and nobody notices.
+TEST_CASE("ranking_of_an_unknown_op_is_refused_with_the_place_and_the_nearest_op") {
+  const RegistryOfDevices registry;
+  registry.add("typo", "name: Mutant 1\nranking:\n  linear: [a]\n  rms_nrm: [a]\n");
+  CHECK_THAT(ranking_refused("cuda:0 Mutant 1"),
+             ContainsSubstring("typo.yaml:5") &&
+                 ContainsSubstring("the ranking names the op `rms_nrm`, which does not exist") &&
+                 ContainsSubstring("did you mean `rms_norm`"));
 }
 
 TEST_CASE("ranking_of_a_device_may_be_that_of_another_one") {

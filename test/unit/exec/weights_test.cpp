@@ -129,3 +129,32 @@ TEST_CASE("weights_that_are_computed_are_read_where_a_checkpoint_has_them") {
   CHECK(filled(spec, &checkpoint) == std::vector<float>{3, 4});
   CHECK(filled(spec, nullptr) == std::vector<float>{1, 2});
 }
+
+TEST_CASE("weights_of_other_limits_are_refused_with_the_computed_ones") {
+  fk::WeightTable table, other;
+  const auto computed = [](int64_t max_batch) {
+    fk::WeightSpec spec = spec_of("model.offsets", {max_batch});
+    spec.compute = [max_batch] { return std::vector<double>(static_cast<size_t>(max_batch), 1.0); };
+    return spec;
+  };
+  table.add(spec_of("model.norm.weight", {3}));
+  table.add(computed(65));
+  other.add(spec_of("model.norm.weight", {3}));
+  other.add(computed(129));
+  const auto source = [&] {
+    return fk::shared_weights(fk::SharedMemory::create(
+        "weights_test", static_cast<size_t>(fk::WeightLayout(table).bytes)));
+  };
+  CHECK(source()->block(table) != nullptr);
+  CHECK_THAT(message_of<fk::Error>([&] { source()->block(other); }),
+             ContainsSubstring("has 768 bytes, this session's weights 1024") &&
+                 ContainsSubstring("computed are model.offsets [129]") &&
+                 ContainsSubstring("the same for each max_batch"));
+}
+
+TEST_CASE("weights_computed_in_another_size_are_named") {
+  fk::WeightSpec spec = spec_of("model.offsets", {4});
+  spec.compute = [] { return std::vector<double>(3, 1.0); };
+  CHECK_THAT(message_of<fk::Error>([&] { filled(spec, nullptr); }),
+             ContainsSubstring("model.offsets") && ContainsSubstring("3 values"));
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, a model gets another weight, size or state than the contract names, or ranks
-// compute with other parts of it.
+// compute with other parts of it. Or an engine reads a model's output at wrong addresses.
 #include "core/graph/net.hpp"
 
 #include "core/base/error.hpp"
@@ -166,4 +166,22 @@ TEST_CASE("ranks divide the bias of a head like its rows") {
   CHECK(r.weight("head.bias").cuts[0].pieces[0].start == 6);
   CHECK(r.weight("head.weight").local_shape() == std::vector<int64_t>{6, 8});
   CHECK(r.ops() == std::vector<std::string>{"linear", "all_gather_columns"});
+}
+
+TEST_CASE("net_outputs_are_dense") {
+  Recorded r;
+  Net& n = r.n;
+  const Expr batch = n.axis("B");
+  const Value states = n.empty(DType::f32, {batch, 5, 8});
+  // Views without gaps: whole, in another shape, some first rows.
+  n.output("whole", states);
+  n.output("rows", n.reshape(states, {batch * 5, 8}));
+  n.output("some", n.slice(n.reshape(states, {batch * 5, 8}), 0, 0, batch));
+  const Value first = n.reshape(n.slice(states, 1, 0, 1), {batch, 1, 8});
+  CHECK_THAT(message_of<Error>([&] { n.output("first", first); }),
+             ContainsSubstring("output `first`: axis 0 has the stride 40 and not 8") &&
+                 ContainsSubstring("copy the view by an op"));
+  CHECK_THROWS_AS(n.output("turned", n.permute(states, {1, 0, 2})), Error);
+  CHECK_THROWS_AS(n.output("half", n.slice(states, -1, 0, 4)), Error);
+  CHECK(n.finish().outputs.size() == 3);
 }

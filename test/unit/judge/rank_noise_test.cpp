@@ -4,6 +4,7 @@
 
 #include "core/base/paths.hpp"
 #include "core/cases/comparison.hpp"
+#include "core/cases/numerics/moved_inputs.hpp"
 #include "core/check/rank_oracle.hpp"
 #include "core/contract/contract.hpp"
 #include "core/tensor/compare.hpp"

@@ -16,9 +16,11 @@
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
+#include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/judge/verdict/secret.hpp"
+#include "core/store/signed.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 #if defined(FK_SQLITE)
@@ -168,6 +170,41 @@ TEST_CASE("a receipt reads back, and a change anywhere in it is found") {
     changed[Json::json_pointer(where)] = value;
     INFO(where);
     CHECK_THROWS_AS(read_receipt(changed, "r", unverified), Error);
+  }
+}
+
+// receipt.json was written by an earlier host, and signed with the key of RFC 8032, 7.1, TEST 2.
+TEST_CASE("a recorded receipt reads back, and is signed as before") {
+  const std::string file = paths::home() / "test/unit/store/receipt.json";
+  const Json recorded = load_json(file);
+  std::string unverified;
+  const Receipt back = read_receipt(recorded, file, unverified);
+  CHECK(unverified == no_signatures());
+  CHECK(back.key.parts.at("size") == "smoke");
+  CHECK(back.verdict.status == Status::correct);
+  CHECK(back.verdict.cases.at(0).op == "rms_norm");
+  CHECK(back.signed_by == recorded.at("signed_by"));
+
+  // The frame of a new receipt has the same keys in the same order, and the same bytes. A verdict
+  // may have new fields, so a signature of its own is compared without them.
+  const Folder folder;
+  write_file_atomic(folder.path / "key",
+                    "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb\n");
+  fs::permissions(folder.path / "key", fs::perms::owner_read | fs::perms::owner_write);
+  std::string why;
+  const auto signer = Signer::open(folder.path / "key", why);
+  Json made = make_receipt(back.key, back.verdict, signer ? &*signer : nullptr, why);
+  if (signer) {
+    Json same = made;
+    same["verdict"] = recorded["verdict"];
+    sign(same, &*signer);
+    CHECK(same.dump(1) + "\n" == read_file(file));
+  }
+  CHECK(made["key"].dump() == recorded["key"].dump());
+  made["verdict"].erase("receipt");
+  for (const auto& [key, value] : made["verdict"].items()) {
+    INFO(key);
+    if (recorded["verdict"].contains(key)) CHECK(value == recorded["verdict"][key]);
   }
 }
 

@@ -12,7 +12,7 @@
 
 namespace fk {
 
-struct SecondLook {
+struct Recheck {
   Status status = Status::unjudged;  // the judge's
   std::string why;
   bool disagrees = false;  // `rows` contain no fault, but the judge finds one
@@ -21,6 +21,6 @@ struct SecondLook {
 // Judges the question's cases. `rows` are those of `check` for them. No rows means that `check` had
 // other cases; then a refusal proves nothing. Other dtypes and layouts are judged only when no case
 // is taken as written.
-SecondLook second_look(Question question, const std::vector<CheckRow>& rows);
+Recheck recheck(Question question, const std::vector<CheckRow>& rows);
 
 }  // namespace fk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cli/server.hpp"
+#include "core/cli/serve/server.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,8 +7,10 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/fields.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
@@ -39,28 +41,29 @@ int connect_to(const fs::path& path) {
 
 // A question is sent as a verdict without a result.
 Json message_of(const Question& question, const Secret* secret) {
-  Verdict asked;
+  InnerVerdict asked;
   asked.candidate.path = fs::absolute(question.candidate).string();
   const std::string& known = question.candidate_hash;
   asked.candidate.sha256 = known.empty() ? sha256_file(question.candidate) : known;
   asked.policy = question.policy;
   asked.device = question.device;
-  return {{"question", to_json(asked)},
-          {"secret", secret ? secret->hex() : ""},
-          {"surroundings", surroundings(question.device)}};
+  return to_fields(
+      ServerQuestion{std::move(asked), secret ? secret->hex() : "", surroundings(question.device)});
 }
 
 // True for a progress message, which goes to `progress`; false for an answer.
-bool tell(const Json& message, const JudgeProgress& progress) {
-  for (const auto& [key, listener] :
-       {std::pair(kStepKey, &progress.step), std::pair(kEndedKey, &progress.ended)}) {
-    const auto text = message.find(key);
-    if (text == message.end() || !text->is_string()) continue;
-    if (*listener) (*listener)(text->get<std::string>());
-    return true;
-  }
-  return false;
+bool tell(const ServerMessage& message, const JudgeProgress& progress) {
+  if (message.step && progress.step) progress.step(*message.step);
+  if (message.ended && progress.ended) progress.ended(*message.ended);
+  return message.step || message.ended;
 }
+
+// Conditions of a verdict beside the question.
+struct Surroundings {
+  std::string build, device, driver;
+  std::vector<std::string> registry, plugins;
+  FK_FIELDS(build, device, driver, registry, plugins)
+};
 
 }  // namespace
 
@@ -77,31 +80,24 @@ fs::path socket_path(const std::string& device, bool checks) {
 
 Json surroundings(const std::string& device) {
   const DeviceIdentity identity = device_identity(device);
-  Json out = {{"build", own_build_id()},
-              {"device", identity.device},
-              {"driver", identity.driver},
-              {"registry", Json::array()},
-              {"plugins", Json::array()}};
+  Surroundings out{own_build_id(), identity.device, identity.driver, {}, {}};
   std::error_code none;
   for (const auto& dir : paths::registry_dirs())
-    out["registry"].push_back(fs::canonical(dir, none).string());
+    out.registry.push_back(fs::canonical(dir, none).string());
   for (const auto& dir : paths::plugin_dirs())
-    out["plugins"].push_back(fs::canonical(dir, none).string());
-  return out;
+    out.plugins.push_back(fs::canonical(dir, none).string());
+  return to_fields(out);
 }
 
 Asked asked_from(const Json& message) {
-  if (!message.contains("question") || !message.contains("secret") ||
-      !message["secret"].is_string())
-    fail("a question", "is none");
-  const Verdict asked = verdict_from(message["question"], "a question");
+  auto [asked, hex, others] = from_fields<ServerQuestion>(message, "a message");
   Asked out;
   out.question.candidate = asked.candidate.path;
   out.question.candidate_hash = asked.candidate.sha256;
   out.question.policy = asked.policy;
   out.question.device = asked.device;
-  if (const auto hex = message["secret"].get<std::string>(); !hex.empty())
-    out.secret = Secret::from_hex(hex, "a question");
+  if (!hex.empty()) out.secret = Secret::from_hex(hex, "a message.secret");
+  out.surroundings = std::move(others);
   return out;
 }
 
@@ -118,13 +114,11 @@ std::optional<Verdict> ask_server(const Question& question, const Secret* secret
   Channel channel(fd, false);
   if (!channel.send(message_of(question, secret), {}, kSendSeconds)) return std::nullopt;
   for (;;) {
-    if (const auto answer = channel.receive()) {
-      if (const auto error = answer->find("error"); error != answer->end())
-        fail(error->at("where"), error->at("what"), error->at("hint"));
-      if (tell(*answer, progress)) continue;
-      const auto verdict = answer->find("verdict");
-      if (verdict == answer->end()) return std::nullopt;
-      return verdict_from(*verdict, "the server's verdict");
+    if (const auto received = channel.receive()) {
+      const auto message = from_fields<ServerMessage>(*received, "the server's message", {});
+      if (const auto& e = message.error) fail(e->where, e->what, e->hint);
+      if (tell(message, progress)) continue;
+      return message.verdict;
     }
     if (channel.closed()) return std::nullopt;
     wait_readable(fd, kLookSeconds);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cli/second_look.hpp"
+#include "core/cli/recheck.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ const CaseVerdict* refused_now(const Verdict& now, const std::vector<CheckRow>& 
 
 }  // namespace
 
-SecondLook second_look(Question question, const std::vector<CheckRow>& rows) {
+Recheck recheck(Question question, const std::vector<CheckRow>& rows) {
   question.policy.seconds = 0;
   const auto judged = [&] {
     return ask(question, the_judge(Seeds::any), Secret::draw(), FK_VERSION);
@@ -37,7 +37,7 @@ SecondLook second_look(Question question, const std::vector<CheckRow>& rows) {
     question.policy.dtypes = question.policy.variants = {"all"};
     now = judged();
   }
-  SecondLook out{now.status, now.why};
+  Recheck out{now.status, now.why};
   const bool took =
       std::ranges::any_of(rows, [](const CheckRow& row) { return row.status == CheckStatus::ok; });
   out.disagrees = is_failure(now.status) || (took && now.status == Status::refused);

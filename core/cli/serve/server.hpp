@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "core/base/error_fields.hpp"
 #include "core/cli/judged.hpp"
 #include "core/judge/verdict/secret.hpp"
+#include "core/report/verdict_documents.hpp"
 #include "core/store/key.hpp"
 
 namespace fk {
@@ -19,10 +21,36 @@ namespace fk {
 std::optional<Verdict> ask_server(const Question& question, const Secret* secret,
                                   const JudgeProgress& progress);
 
-// Keys of progress messages before the answer; each has a text.
-inline constexpr const char *kStepKey = "step", *kEndedKey = "ended";
-
 // ---- for the server ----
+
+// A client's message.
+struct ServerQuestion {
+  InnerVerdict question;  // without a result
+  std::string secret;     // in hex; empty: the server's
+  Json surroundings;      // another build's may have another form
+};
+template <class Visitor>
+void fields(Visitor& v, ServerQuestion& q) {
+  v("question", q.question);
+  v("secret", q.secret);
+  v.optional("surroundings", q.surroundings, true);
+}
+
+// A server's message has one of these. The first two are progress, the others end the exchange.
+struct ServerMessage {
+  std::optional<std::string> step = {}, ended = {};
+  std::optional<InnerVerdict> verdict = {};
+  std::optional<std::string> declined = {};  // the reason: the client must judge
+  std::optional<ErrorFields> error = {};
+};
+template <class Visitor>
+void fields(Visitor& v, ServerMessage& m) {
+  v.optional("step", m.step, m.step.has_value());
+  v.optional("ended", m.ended, m.ended.has_value());
+  v.optional("verdict", m.verdict, m.verdict.has_value());
+  v.optional("declined", m.declined, m.declined.has_value());
+  v.optional("error", m.error, m.error.has_value());
+}
 
 // The socket in paths::data_dir(), with `checks` of a server for values alone, which does not wait
 // behind a timing. Error when its path is too long.
@@ -31,6 +59,7 @@ std::filesystem::path socket_path(const std::string& device, bool checks);
 struct Asked {
   Question question;
   std::optional<Secret> secret;
+  Json surroundings;
 };
 // Parses a message of ask_server(). Error for other messages.
 Asked asked_from(const Json& message);
