@@ -52,6 +52,7 @@ TEST_CASE("archive: normalised sources") {
 }
 
 // Fails when a verdict is lost, counted twice, or the wrong one counts.
+#if defined(FK_SQLITE)
 TEST_CASE("archive: programs and their verdicts") {
   const Folder folder;
   const auto file = folder.path / "a.sqlite";
@@ -100,6 +101,8 @@ TEST_CASE("archive: programs and their verdicts") {
 }
 
 // Fails when a cell has two programs, a wrong program is sampled, or a seed has two answers.
+#endif
+
 TEST_CASE("archive: elites and samples") {
   std::vector<JudgedProgram> all;
   for (int i = 1; i <= 6; ++i) {

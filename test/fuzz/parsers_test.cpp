@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutated and random bytes go through the readers of YAML, JSON, safetensors, tokenizers and chat
-// templates. Each call returns or throws Error. Anything else is a hole that a downloaded checkpoint
-// could use. FK_FUZZ_SEED and FK_FUZZ_SECONDS (for each reader, default 1) repeat or extend a run.
+// templates. Each call returns or throws Error. Anything else is a hole that a downloaded
+// checkpoint could use. FK_FUZZ_SEED and FK_FUZZ_SECONDS (for each reader, default 1) repeat or
+// extend a run.
 
 #include <chrono>
 #include <cstdlib>
@@ -204,6 +205,7 @@ TEST_CASE("safetensors_mutated_never_crashes", "[fuzz]") {
   }
 }
 
+#if defined(FK_TOKENIZERS)
 TEST_CASE("tokenizer_mutated_never_crashes", "[fuzz]") {
   const std::string words =
       R"("vocab":{"a":0,"b":1,"ab":2,"<unk>":3,"<0x0A>":4,"\u0120":5,"\u0120ab":6},)"
@@ -258,6 +260,7 @@ TEST_CASE("tokenizer_mutated_never_crashes", "[fuzz]") {
          read);
   }
 }
+#endif
 
 TEST_CASE("chat_template_mutated_never_crashes", "[fuzz]") {
   const Json messages = parse_json(

@@ -148,7 +148,8 @@ void prune(Archive& archive, const ArchiveArguments& a, ArchiveDocument& out) {
 }
 
 void strategies(Archive& archive, const ArchiveArguments& a, ArchiveDocument& out) {
-  const Contract& contract = Catalog(paths::registry_dirs()).at(only_word(a, "op"));
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at(only_word(a, "op"));
   Archive::Search search;
   search.duplicates = true;
   out.strategies = strategies_of(archive.list(search), contract.family, kind_of_device(a.device));

@@ -25,7 +25,7 @@ double more(const fk::ErrorNumbers& errors, const std::string& name) {
   return 0;
 }
 
-const fk::Metric& metric(const std::string& name) {
+const fk::Metric& metric(const char* name) {
   const fk::Metric* found = fk::find_metric(name);
   REQUIRE(found != nullptr);
   return *found;
