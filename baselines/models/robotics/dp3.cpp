@@ -25,7 +25,7 @@ struct Dp3Config {
   int64_t features = 0, taps = 0, groups = 0, step_width = 0;
   Ints state_mlp, widths;
   bool encoder_norm = true, final_norm = true;
-  Sampler sampler;
+  DiffusionSampler sampler;
 
   int64_t of_observation() const { return features + state_mlp.back(); }
   int64_t condition() const { return observations * of_observation(); }

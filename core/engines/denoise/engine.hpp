@@ -29,7 +29,7 @@ struct DenoiseStep {
   double clipped = 0;                 // factor of the prediction, cut to the sampler's range
 };
 
-struct Sampler {
+struct DiffusionSampler {
   std::vector<DenoiseStep> steps;
   double noise = 1;  // factor of the request's noise, which makes the first latent
   double range = 0;  // predictions are cut to [-range, range]; 0: they are not
@@ -39,11 +39,11 @@ struct Sampler {
 // steps, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler). Absent keys have the library's
 // defaults. `tokens`: of a latent, for schedules which depend on its size. Error for a value that
 // is not implemented.
-Sampler read_sampler(const Config& scheduler, int64_t steps, int64_t tokens = 0);
+DiffusionSampler read_sampler(const Config& scheduler, int64_t steps, int64_t tokens = 0);
 
 struct DenoiseOptions {
   std::vector<RequestTensor> inputs;  // of the phase begin
-  Sampler sampler;
+  DiffusionSampler sampler;
   double guidance = 1;  // 1: none
   // Names, each [B, ...]: outputs of the phase end, or of the last step.
   std::vector<std::string> outputs;

@@ -103,12 +103,12 @@ std::string predicted(const Config& c, const std::vector<std::string>& known) {
   return choice(c, "prediction_type", "epsilon", known);
 }
 
-Sampler ddim(const Config& c, int64_t steps) {
+DiffusionSampler ddim(const Config& c, int64_t steps) {
   const int64_t count = train_steps(c, steps);
   const std::string kind = predicted(c, {"epsilon", "sample", "v_prediction"});
   need(c, "thresholding", false);
   const std::vector<double> alphas = cumulated_alphas(c, count);
-  Sampler sampler;
+  DiffusionSampler sampler;
   if (c.boolean("clip_sample", true)) {
     sampler.range = c.number("clip_sample_range", 1);
     if (!(sampler.range > 0)) c.fail_at("clip_sample_range", "it must be above 0");
@@ -139,7 +139,7 @@ Sampler ddim(const Config& c, int64_t steps) {
   return sampler;
 }
 
-Sampler euler(const Config& c, int64_t steps) {
+DiffusionSampler euler(const Config& c, int64_t steps) {
   const int64_t count = train_steps(c, steps);
   const std::string kind = predicted(c, {"epsilon", "v_prediction"});
   for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"})
@@ -157,7 +157,7 @@ Sampler euler(const Config& c, int64_t steps) {
     const double part = time - static_cast<double>(below);
     sigmas.push_back(rounded(table[below] + part * (table[below + 1] - table[below])));
   }
-  Sampler sampler;
+  DiffusionSampler sampler;
   const double most = *std::ranges::max_element(sigmas);
   const bool leading = c.text("timestep_spacing", "linspace") == "leading";
   sampler.noise = leading ? std::sqrt(most * most + 1) : most;
@@ -175,7 +175,7 @@ Sampler euler(const Config& c, int64_t steps) {
 
 // With dynamic shifting, the shift follows from the number of tokens. Times are those of FLUX's
 // pipeline: from 1 down to one step.
-Sampler flow_match(const Config& c, int64_t steps, int64_t tokens) {
+DiffusionSampler flow_match(const Config& c, int64_t steps, int64_t tokens) {
   const auto count = static_cast<double>(train_steps(c, steps));
   for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas",
                           "invert_sigmas", "stochastic_sampling"})
@@ -204,7 +204,7 @@ Sampler flow_match(const Config& c, int64_t steps, int64_t tokens) {
     sigmas.push_back(rounded(shifted(first + (last - first) * share)));
   }
   sigmas.push_back(0);
-  Sampler sampler;
+  DiffusionSampler sampler;
   for (size_t i = 0; i + 1 < sigmas.size(); ++i)
     sampler.steps.push_back(
         {.time = rounded(sigmas[i] * count), .latent = 1, .prediction = sigmas[i + 1] - sigmas[i]});
@@ -213,7 +213,7 @@ Sampler flow_match(const Config& c, int64_t steps, int64_t tokens) {
 
 }  // namespace
 
-Sampler read_sampler(const Config& scheduler, int64_t steps, int64_t tokens) {
+DiffusionSampler read_sampler(const Config& scheduler, int64_t steps, int64_t tokens) {
   const std::string name =
       choice(scheduler, "_class_name", "",
              {"DDIMScheduler", "EulerDiscreteScheduler", "FlowMatchEulerDiscreteScheduler"});

@@ -28,7 +28,7 @@ std::unique_ptr<fk::Model> toy_denoiser(double guidance) {
 
 // The result of element i by the toy's own rule.
 double followed(const fk::Request& request, size_t i, double guidance) {
-  const fk::Sampler sampler = fk::read_sampler(fk::Config(kEuler, "scheduler"), kSteps);
+  const fk::DiffusionSampler sampler = fk::read_sampler(fk::Config(kEuler, "scheduler"), kSteps);
   double x = static_cast<double>(request.tensors[0].values[i]);
   const double wanted = static_cast<double>(request.tensors[1].values[i]);
   for (const auto& step : sampler.steps) {

@@ -67,7 +67,7 @@ class ToyDenoiser final : public Model {
 
   int64_t width_;
   double guidance_;
-  Sampler sampler_;
+  DiffusionSampler sampler_;
 };
 
 std::unique_ptr<Model> make_toy_denoiser(const Config& config) {

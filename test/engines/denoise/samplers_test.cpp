@@ -25,7 +25,7 @@ double apart_by(const Numbers& got, const Numbers& want) {
   return most / size;
 }
 
-fk::Sampler sampler_with(const fk::Json& keys, int64_t steps) {
+fk::DiffusionSampler sampler_with(const fk::Json& keys, int64_t steps) {
   return fk::read_sampler(fk::Config(keys, "scheduler"), steps);
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("steps of samplers are those of diffusers") {
   for (const auto& [name, c] : cases.items()) {
     INFO(name);
     const fk::Config config(c.at("scheduler"), name);
-    const fk::Sampler sampler = fk::read_sampler(config, c.at("steps"), c.at("tokens"));
+    const fk::DiffusionSampler sampler = fk::read_sampler(config, c.at("steps"), c.at("tokens"));
     const fk::Json& rows = c.at("rows");
     REQUIRE(sampler.steps.size() == rows.size());
     CHECK(apart_by({sampler.noise}, {c.at("noise")}) < kMost);
