@@ -202,13 +202,25 @@ std::map<std::string, std::string> numbers_of(const Contract& contract, const Ca
   return out;
 }
 
-// True when the rows of exact contents are at most as wide as in their own case `c`. Scores are sums
-// over a row: in wider rows they grow, until kernels round them by whole weights.
+// The elements of a field's last axis in a case.
+int64_t width_in(const Contract& contract, const Slot& field, const Case& c) {
+  Axes axes(c.axes.begin(), c.axes.end());
+  for (const Slot& slot : contract.section(SectionId::init)) {
+    if (slot.kind != SlotKind::integer || slot.axis.empty()) continue;
+    const auto written = c.init.find(slot.name);
+    axes[slot.axis] = written == c.init.end() ? slot.default_value.i
+                                              : std::strtoll(written->second.c_str(), nullptr, 10);
+  }
+  return field.shape.back().eval(axes);
+}
+
+// True when the rows of exact contents are at most as wide as in their own case `c`. Scores are
+// sums over a row: in wider rows they grow, until kernels round them by whole weights.
 bool has_room_for(const Contract& contract, const Case& c, const Case& source) {
-  const ResolvedCase own = resolve(contract, c, {}), here = resolve(contract, source, {});
   return std::ranges::all_of(c.values, [&](const auto& made) {
-    const CaseField *of = own.find(made.first), *in = here.find(made.first);
-    return !of || !in || !is_float(of->dtype) || in->shape.back() <= of->shape.back();
+    const Slot* slot = contract.find(made.first);
+    return !slot || slot->dtypes.empty() || !is_float(slot->dtypes[0]) ||
+           width_in(contract, *slot, source) <= width_in(contract, *slot, c);
   });
 }
 
