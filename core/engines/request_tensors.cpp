@@ -56,6 +56,20 @@ std::string RequestTensors::refusal(const Request& request) const {
   return "";
 }
 
+bool RequestTensors::collect(Exchange& exchange, std::deque<Request>& waiting) const {
+  Request request;
+  while (exchange.next(request, waiting.empty())) {
+    std::string why = refusal(request);
+    if (!request.tokens.empty()) why = "the model takes no tokens";
+    if (why.empty())
+      waiting.push_back(std::move(request));
+    else
+      exchange.failed(request.id, why);
+    request = {};
+  }
+  return !waiting.empty();
+}
+
 void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const NamedTensor* given = find(request, wanted_[i].name);

@@ -2,9 +2,11 @@
 // The tensors of requests as inputs of a phase. Row b of an input is request b of a batch. Ragged
 // tensors follow each other in their inputs.
 #pragma once
+#include <deque>
 #include <string>
 #include <vector>
 
+#include "core/exec/request.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {
@@ -17,6 +19,9 @@ class RequestTensors {
   // Why a request cannot be served (a tensor is missing, unknown, or has another shape); empty: it
   // can.
   std::string refusal(const Request& request) const;
+  // Appends the requests which have come to `waiting`; waits for one if none waits. A request with
+  // tokens, or which cannot be served, fails. False: no request waits, and none comes any more.
+  bool collect(Exchange& exchange, std::deque<Request>& waiting) const;
   // Writes request `row` of a batch, whose ragged tensors begin at `first`. FK_CHECK:
   // refusal(request) is empty.
   void write(int64_t row, const Request& request, int64_t first = 0);

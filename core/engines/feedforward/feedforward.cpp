@@ -25,20 +25,7 @@ class Pass {
   }
 
   void run() {
-    Request request;
-    for (;;) {
-      while (exchange_.next(request, waiting_.empty())) {
-        std::string why = tensors_.refusal(request);
-        if (!request.tokens.empty()) why = "the model takes no tokens";
-        if (why.empty())
-          waiting_.push_back(std::move(request));
-        else
-          exchange_.failed(request.id, why);
-        request = {};
-      }
-      if (waiting_.empty()) return;
-      run_batch();
-    }
+    while (tensors_.collect(exchange_, waiting_)) run_batch();
   }
 
  private:
