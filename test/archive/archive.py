@@ -57,7 +57,7 @@ assert by["child"]["notes"] == {"author": "me", "parents": [right["id"]], "strat
 assert by["child"]["verdict"]["why"] and by["child"]["verdict"]["cases"], by["child"]
 assert "error" in by["broken"]["verdict"]["why"], by["broken"]
 
-# What the verb finds.
+# The verb finds best programs, samples and lineages.
 assert [p["name"] for p in archived("best", "silu_and_mul", "--duplicates")] == ["right", "right2"]
 assert [p["name"] for p in archived("sample", "silu_and_mul", "--seed", "3")] == ["right"]
 assert [p["name"] for p in archived("lineage", by["child"]["id"][:10])] == ["child", "right"]

@@ -89,7 +89,7 @@ run(["build", "mine"], 1, "flaot", "mine.so stays from older sources")
 run(["build", "mine"], 1, "flaot", absent=["stays"])
 run(["bench", "mine"], 1, "compile_error", "flaot", absent=["has not been built"])
 
-# What a plugin lacks is told in the author's words. A fast exp() of libmvec may be linked.
+# A message names the macro which a plugin lacks. A fast exp() of libmvec may be linked.
 file.write_text(sound.replace("FK_OP(", "// FK_OP("))
 run(["build", "mine"], 1, "Add FK_OP(op, Class) to a source")
 file.write_text(sound.replace("FK_PLUGIN(", "// FK_PLUGIN("))
