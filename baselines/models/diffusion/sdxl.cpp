@@ -66,9 +66,7 @@ void need_plain_unet(const Config& c) {
         "num_attention_heads", "time_cond_proj_dim", "time_embedding_act_fn", "time_embedding_dim",
         "timestep_post_act", "cross_attention_norm", "reverse_transformer_layers_per_block"})
     if (c.has(key)) c.fail_at(key, "only null is supported");
-  for (const char* key :
-       {"addition_embed_type_num_heads", "sample_size", "_diffusers_version", "_name_or_path"})
-    c.ignore(key);
+  for (const char* key : {"addition_embed_type_num_heads", "sample_size"}) c.ignore(key);
 }
 
 void read_levels(const Config& config, SdxlConfig& c) {
@@ -419,7 +417,8 @@ class Sdxl : public Model {
 
 std::unique_ptr<Model> make_sdxl(const Config& config) { return std::make_unique<Sdxl>(config); }
 
-FK_MODEL(sdxl, make_sdxl, {"StableDiffusionXLPipeline"}, {"sdxl"});
+FK_MODEL(sdxl, make_sdxl, {"StableDiffusionXLPipeline"}, {"sdxl"},
+         {"_diffusers_version", "_name_or_path", "dropout", "initializer_factor"});
 
 }  // namespace
 }  // namespace fk

@@ -86,8 +86,7 @@ ClipText read_clip_text(const Config& config, bool projected) {
     c.projection = read_size(config, "projection_dim");
   else
     config.ignore("projection_dim");
-  for (const char* key : {"architectures", "model_type", "_name_or_path", "pad_token_id"})
-    config.ignore(key);
+  for (const char* key : {"architectures", "model_type", "pad_token_id"}) config.ignore(key);
   return c;
 }
 

@@ -73,8 +73,8 @@ ImageDecoder read_image_decoder(const Config& config) {
   for (const char* key : {"latents_mean", "latents_std"})
     if (config.has(key)) config.fail_at(key, "only null is supported");
   // They are of the encoder, of training, or a choice of the library's dtype.
-  for (const char* key : {"in_channels", "down_block_types", "sample_size", "force_upcast",
-                          "use_quant_conv", "_diffusers_version", "_name_or_path"})
+  for (const char* key :
+       {"in_channels", "down_block_types", "sample_size", "force_upcast", "use_quant_conv"})
     config.ignore(key);
   return c;
 }

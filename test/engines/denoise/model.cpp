@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model of the denoise engine whose numbers a test can follow. Both predictions are the scaled
 // latent plus a share of the request's condition: a half in the first, a quarter in the second.
-#include "core/exec/model.hpp"
+#include <cmath>
+
 #include "core/engines/denoise/engine.hpp"
+#include "core/exec/model.hpp"
 
 namespace toy {
 
@@ -18,7 +20,9 @@ class ToyDenoiser final : public Model {
         sampler_(read_sampler(config.child("scheduler"), config.integer("steps"))) {}
 
   std::unique_ptr<Engine> engine() const override {
-    return denoise_engine({.inputs = {{"noise", {width_}}, {"wanted", {width_}}},
+    return denoise_engine({.inputs = {{"noise", {width_}},
+                                      {"wanted", {width_}},
+                                      {.name = "row", .shape = {1}, .below = 3}},
                            .sampler = sampler_,
                            .guidance = guidance_,
                            .outputs = {"result"},
@@ -30,7 +34,7 @@ class ToyDenoiser final : public Model {
     const Value condition = n.state("condition", DType::f32, {n.axis("B"), width_});
     if (phase == "begin") {
       copy(n, "noise", 1, latent);
-      copy(n, "wanted", 1, condition);
+      condition_of(n, condition);
     } else if (phase == "step") {
       step(n, latent, condition);
     } else {
@@ -39,6 +43,24 @@ class ToyDenoiser final : public Model {
   }
 
  private:
+  // The request's numbers, plus the number of its row.
+  void condition_of(Net& n, Value condition) const {
+    WeightSpec table{.name = "rows", .dtype = DType::f32, .shape = {3, width_}};
+    table.compute = [width = width_] {
+      std::vector<double> all(static_cast<size_t>(3 * width));
+      for (size_t i = 0; i < all.size(); ++i)
+        all[i] = static_cast<double>(i) / static_cast<double>(width);
+      for (double& value : all) value = std::floor(value);
+      return all;
+    };
+    const Value row = n.input("row", DType::i64, {n.axis("B"), 1});
+    const Value looked_up = n("embedding", "rows",
+                              {{"table", n.weight(table)}, {"ids", n.reshape(row, {n.axis("B")})}});
+    n("add", "condition",
+      {{"a", n.input("wanted", DType::f32, {n.axis("B"), width_})},
+       {"b", looked_up},
+       {"out", condition}});
+  }
   void copy(Net& n, const std::string& input, double scale, Value to) const {
     const Value from = n.input(input, DType::f32, {n.axis("B"), width_});
     n("scaled_add", input, {{"scale", scale}, {"y", from}, {"out", to}});
