@@ -83,6 +83,10 @@ Value decoded_image(Net& n, const std::string& path, const ImageDecoder& c, Valu
   const std::string decoder = path + ".decoder.";
   Value x = decoder_latent(n, path, c, latent);
   if (c.quantized) {
+    // A convolution of one pixel has two more axes.
+    n.adapt([name = path + ".post_quant_conv.weight"](WeightSpec& spec) {
+      if (spec.name == name) spec.view = PartView{spec.shape, 0, 0, spec.shape[0], {0, 1}};
+    });
     const Dims shape = n.shape(x);
     const Value rows = n.reshape(x, {shape[0] * shape[1] * shape[2], shape[3]});
     const Value y = n("linear", path + ".post_quant_conv",

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model of the denoise engine whose numbers a test can follow. Both predictions are the scaled
 // latent plus a share of the request's condition: a half in the first, a quarter in the second.
-#include <cmath>
-
-#include "core/engines/denoise/engine.hpp"
 #include "core/exec/model.hpp"
+#include "core/engines/denoise/engine.hpp"
 
 namespace toy {
 
@@ -45,12 +43,13 @@ class ToyDenoiser final : public Model {
  private:
   // The request's numbers, plus the number of its row.
   void condition_of(Net& n, Value condition) const {
-    WeightSpec table{.name = "rows", .dtype = DType::f32, .shape = {3, width_}};
+    WeightSpec table;
+    table.name = "rows";
+    table.shape = {3, width_};
     table.compute = [width = width_] {
-      std::vector<double> all(static_cast<size_t>(3 * width));
-      for (size_t i = 0; i < all.size(); ++i)
-        all[i] = static_cast<double>(i) / static_cast<double>(width);
-      for (double& value : all) value = std::floor(value);
+      std::vector<double> all;
+      for (int64_t row = 0; row < 3; ++row)
+        all.insert(all.end(), static_cast<size_t>(width), static_cast<double>(row));
       return all;
     };
     const Value row = n.input("row", DType::i64, {n.axis("B"), 1});

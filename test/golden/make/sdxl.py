@@ -79,7 +79,9 @@ def fill(part, generator):
     part.double().eval()
 
 
-def checkpoint_of(parts):
+def checkpoint_of(c, parts):
+    # The condition comes from in front of the first encoder's last layer.
+    unused = (*UNUSED, f"text_encoder.text_model.encoder.layers.{c['text_encoder']['num_hidden_layers'] - 1}.", "text_encoder.text_model.final_layer_norm.")
     weights = {}
     for folder, part in parts.items():
         for name, value in part.state_dict().items():
@@ -87,7 +89,7 @@ def checkpoint_of(parts):
             if folder.startswith("text") and not name.startswith(("text_model.", "text_projection")):
                 name = "text_model." + name
             name = f"{folder}.{name}"
-            if not name.startswith(UNUSED) and "position_ids" not in name:
+            if not name.startswith(unused) and "position_ids" not in name:
                 weights[name] = value.bfloat16().contiguous()
     return weights
 
@@ -160,7 +162,7 @@ def main():
         folder = arguments.out / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(c, indent=1) + "\n")
-        save_file(checkpoint_of(parts), folder / "model.safetensors", metadata=dict(format="pt"))
+        save_file(checkpoint_of(c, parts), folder / "model.safetensors", metadata=dict(format="pt"))
         save_file({key: value.float().contiguous() for key, value in golden.items()}, folder / "golden.safetensors")
         case = dict(arch="sdxl", made_by="test/golden/make/sdxl.py", seed=seed, torch=torch.__version__.split("+")[0], diffusers=diffusers.__version__, transformers=transformers.__version__)
         (folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/exec/metric.hpp"
 #include "core/exec/model_info.hpp"
 #include "core/tensor/random.hpp"
