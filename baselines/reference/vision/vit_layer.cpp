@@ -74,8 +74,7 @@ struct VitLayer : Base<vit_layer> {
     if (init.gated)
       silu_halves(rows.hidden, width);
     else
-      for (int64_t f = 0; f < width; ++f)
-        rows.hidden[f] = activated(rows.hidden[f]);
+      for (int64_t f = 0; f < width; ++f) rows.hidden[f] = activated(rows.hidden[f]);
     matrix_vector(weights.fc2, 0, channels, width, weights.fc2_bias.or_null, rows.hidden, rows.row);
     add(rows.row, weights.mlp_scale.or_null, rows, x);
   }
