@@ -77,7 +77,7 @@ endif()
 # OpenCL devices need a loader and its headers; a driver is found when the host runs.
 set(FK_OPENCL AUTO CACHE STRING "ON, OFF, or AUTO: where the OpenCL loader and its headers are found")
 set(fk_use_opencl OFF)
-if(FK_OPENCL)
+if(FK_OPENCL AND NOT FK_SANITIZE)  # a driver compiles in the process, and knows no sanitizer
   find_package(OpenCL QUIET)
   if(OpenCL_FOUND)
     set(fk_use_opencl ON)

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of this provider's kernels on a queue, and the base class of its ops.
 #pragma once
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
+#include <algorithm>
 
-#include <type_traits>
-
+#include "adapters/opencl/launcher.hpp"
 #include "fk/cpp/plugin.hpp"
-#include "fk/opencl.h"
 
 namespace fko {
+
+extern const char* const kKernels;  // the text of kernels.cl
 
 inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_OPENCL,         FK_GRAPH_NEVER,
                                    /*deterministic=*/1,
@@ -24,31 +23,35 @@ inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_OPENCL,         FK_
 //   Launch(ctx, "silu_and_mul").view(a.out).view(a.x).value(width).run(items);
 class Launch {
  public:
-  Launch(const fk_ctx& ctx, const char* kernel);
+  Launch(const fk_ctx& ctx, const char* kernel) : launch_(ctx, kKernels, "-cl-std=CL1.2", kernel) {}
   // The address of the first element, and a Ref of kernels.cl. An absent view is a null pointer.
-  Launch& view(const fk_in* view);
+  Launch& view(const fk_in* view) {
+    struct {
+      cl_long stride[6];
+      cl_long dtype;
+    } ref{};
+    for (int i = 0; view && i < std::min(view->ndim, 6); ++i) ref.stride[i] = view->strides[i];
+    if (view) ref.dtype = FK_DTYPE(view);
+    launch_.pointer(view ? view->data : nullptr).bytes(&ref, sizeof ref);
+    return *this;
+  }
   Launch& view(const fk_out* view) { return this->view(view ? fk_as_in(view) : nullptr); }
   Launch& view(fk_opt_in view) { return this->view(view.or_null); }
   Launch& view(fk_opt_out view) { return this->view(view.or_null); }
-  Launch& pointer(const void* memory);
+  Launch& pointer(const void* memory) {
+    launch_.pointer(memory);
+    return *this;
+  }
   template <class T>
   Launch& value(T v) {
-    if constexpr (std::is_integral_v<T>) {
-      const cl_long number = v;
-      return bytes(&number, sizeof number);
-    } else {
-      const cl_double number = v;
-      return bytes(&number, sizeof number);
-    }
+    launch_.value(v);
+    return *this;
   }
   // Enqueues `items` work items. Their number becomes the last argument.
-  void run(int64_t items);
+  void run(int64_t items) { launch_.value(items).run(items); }
 
  private:
-  Launch& bytes(const void* value, size_t size);
-  cl_command_queue queue_;
-  cl_kernel kernel_;
-  cl_uint at_ = 0;  // the next argument
+  fk_opencl::Launch launch_;
 };
 
 template <class Op>

@@ -238,6 +238,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   for (const auto& language : all) workshop.read.push_back(language.dir);
   bool cuda = false;
   std::vector<std::string> objects;
+  std::set<std::string> libraries;  // words of the linker for languages
   for (size_t i = 0; i < sources.size(); ++i) {
     const fs::path object =
         work / (std::to_string(i) + "-" + sources[i].filename().string() + ".o");
@@ -251,6 +252,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       source = *made;
       folders.push_back(language->dir);
       if (language->cuda) folders.push_back(cuda_home() / "include");
+      if (!language->library.empty()) libraries.insert("-l" + language->library);
     }
     auto line = compile_line(source, object, folders, build_id, recipe);
     if (language && language->cuda)
@@ -273,6 +275,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
                "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", "-Wl,--build-id"});
   for (const auto& word : recipe.linker_words()) link.push_back(word);
   const bool runtime = cuda || contains(recipe.libraries, "cudart");
+  link.insert(link.end(), libraries.begin(), libraries.end());
   if (runtime) link.insert(link.end(), {"-L" + (cuda_home() / "lib64").string(), "-lcudart"});
   if (run_compiler(link, workshop, said) != 0) return need_room(work), std::nullopt;
   std::error_code code;
