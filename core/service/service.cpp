@@ -184,10 +184,11 @@ std::shared_ptr<std::atomic<bool>> Service::begin(const std::string& id) {
   return stop;
 }
 
-void Service::prepare(const JobRequest& request, const std::string& id, EvalJob& job) const {
-  const bool built = fs::exists(right(id));
-  if (built) fs::rename(right(id), job.candidates);
-  job.words = unpack(request, options_.languages, job.candidates);
+void Service::prepare(const JobRequest& request, const JobQueue::Taken& taken, EvalJob& job) const {
+  const bool built = fs::exists(right(taken.id));
+  if (built) fs::rename(right(taken.id), job.candidates);
+  job.words = unpack(request, options_.languages, job.candidates,
+                     options_.named_clients ? taken.client : "");
   const fs::path plugin = job.candidates / request.name / (request.name + ".so");
   if (built && fs::exists(plugin)) job.words[1] = plugin.string();
 }
@@ -235,7 +236,7 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
     job.cache = folder / "cache";
     fs::create_directories(job.cache);
     if (!timed) timed = std::exchange(request.seconds, 0) == 0;  // values are all that is asked
-    prepare(request, taken.id, job);
+    prepare(request, taken, job);
     log_info("a stage of a job begins", about);
     end = run_job(job, device, folder / "verdict.json", log, [stop] { return stop->load(); });
   } catch (const std::exception& error) {
