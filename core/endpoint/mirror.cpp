@@ -8,6 +8,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/text.hpp"
+#include "core/measure/race_clock.hpp"
 
 namespace fk {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mirror has seen (mirror.hpp), as a document.
+// The report of a mirror (mirror.hpp), as a document.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -34,7 +34,6 @@ void fields(Visitor& v, MirrorDifference& d) {
 
 struct MirrorReport {
   static constexpr const char* kSchema = "fk-host.mirror/1";
-  static constexpr const char* kSchemaFile = "mirror.json";
   static constexpr const char* kTitle =
       "A candidate beside the baseline under traffic (serve-model --mirror)";
   std::string model, device;

@@ -23,7 +23,7 @@ namespace fk {
 // its list), or an invalid distribution. Empty: it can.
 std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what);
 std::string sampling_refusal(const Sampling& sampling);
-// Of an engine that samples on the device alone.
+// The refusal of an engine that samples on the device alone.
 inline constexpr const char* kNoHostSampling = "this engine has no min_p and no penalties";
 
 // An accepted request.

@@ -72,6 +72,8 @@ class Service final : public HttpApp {
   // The next job of a lane, with its stage.
   std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
   void run(const JobQueue::Taken& taken, JobStage stage, Lane& lane);
+  void finish(const JobQueue::Taken& taken, const std::string& device, JobEnd& end,
+              const std::filesystem::path& log);
   // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
   std::filesystem::path right(const std::string& id) const {
     return options_.folder / "right" / id;

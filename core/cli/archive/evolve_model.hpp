@@ -12,7 +12,7 @@
 
 namespace fk {
 
-// What became of one op.
+// The run of one op, and its end.
 struct OpEvolution {
   std::string op, folder, winner, why;
   std::optional<double> gain_at_limit;

@@ -226,7 +226,7 @@ TEST_CASE("host_sampler_applies_penalties_and_min_p") {
   CHECK(choose({.repetition_penalty = 4.F}, {1, 2}, 2) == 0);
   CHECK(choose({.repetition_penalty = 4.F}, {0, 1, 2}, 3) == 1);
   CHECK(choose({.repetition_penalty = 0.5F}, {3}, 1) == 1);  // -1 becomes -0.5
-  // Of exp(-2), 1, exp(-0.1) and exp(-4), min_p keeps the largest ones.
+  // The parts of the largest probability are exp(-2), 1, exp(-0.1) and exp(-4).
   fk::Sampling warm{.temperature = 1.F};
   CHECK(choose(warm, {}, 0, 0.999F) == 3);
   warm.min_p = 0.1F;
