@@ -22,7 +22,7 @@ struct EndpointParts {
   const EndpointLimits& limits;
   const std::vector<int64_t>& eos;
   const text::Tokenizer* tokenizer = nullptr;  // null: requests and answers have numbers
-  Mirror* mirror = nullptr;                    // null: the model alone gets requests
+  TrafficMirror* mirror = nullptr;             // null: the model alone gets requests
 
   uint64_t submit(Request request, LiveModel::Listener listener) const {
     request.shares_prefix = limits.shares_prefix;

@@ -43,15 +43,15 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-Mirror::Mirror(size_t open_most) : open_most_(open_most) {}
-Mirror::~Mirror() = default;
+TrafficMirror::TrafficMirror(size_t open_most) : open_most_(open_most) {}
+TrafficMirror::~TrafficMirror() = default;
 
-void Mirror::attach(LiveModel& baseline, LiveModel& candidate) {
+void TrafficMirror::attach(LiveModel& baseline, LiveModel& candidate) {
   baseline_ = &baseline;
   candidate_ = &candidate;
 }
 
-uint64_t Mirror::submit(Request request, LiveModel::Listener listener) {
+uint64_t TrafficMirror::submit(Request request, LiveModel::Listener listener) {
   {
     const std::lock_guard lock(mutex_);
     if (open_ >= open_most_) {
@@ -78,7 +78,7 @@ uint64_t Mirror::submit(Request request, LiveModel::Listener listener) {
   return id;
 }
 
-void Mirror::cancel(uint64_t id) {
+void TrafficMirror::cancel(uint64_t id) {
   baseline_->cancel(id);
   const std::lock_guard lock(mutex_);
   const auto at = by_id_.find(id);
@@ -95,7 +95,7 @@ void Mirror::cancel(uint64_t id) {
   if (other.ended) conclude(pair);
 }
 
-void Mirror::hear(const Shared& pair, Side side, const RunnerEvent& event) {
+void TrafficMirror::hear(const Shared& pair, Of side, const RunnerEvent& event) {
   using Kind = RunnerEvent::Kind;
   const std::lock_guard lock(mutex_);
   Half& half = pair->halves[side];
@@ -125,7 +125,7 @@ void Mirror::hear(const Shared& pair, Side side, const RunnerEvent& event) {
 }
 
 // The lock is held.
-void Mirror::conclude(Pair& pair) {
+void TrafficMirror::conclude(Pair& pair) {
   if (std::exchange(pair.closed, true)) return;
   --open_;
   by_id_.erase(pair.request.id);
@@ -150,7 +150,7 @@ void Mirror::conclude(Pair& pair) {
   ended_.notify_all();
 }
 
-void Mirror::compare_times(const Pair& pair) {
+void TrafficMirror::compare_times(const Pair& pair) {
   const Half &own = pair.halves[kBaseline], &other = pair.halves[kCandidate];
   if (whole_.size() == kTimesMost) return;
   const auto add = [](std::vector<double>& to, double base, double candidate) {
@@ -164,7 +164,7 @@ void Mirror::compare_times(const Pair& pair) {
   if (own.tokens.size() > 1) add(next_, own.last_s - own.first_s, other.last_s - other.first_s);
 }
 
-void Mirror::compare_tokens(const Pair& pair) {
+void TrafficMirror::compare_tokens(const Pair& pair) {
   const auto &own = pair.halves[kBaseline].tokens, &other = pair.halves[kCandidate].tokens;
   const size_t count = std::min({own.size(), other.size(), pair.enough.value_or(own.size())});
   const auto begin = own.begin(), end = begin + static_cast<ptrdiff_t>(count);
@@ -189,7 +189,7 @@ void Mirror::compare_tokens(const Pair& pair) {
     look_at(pair, found);
 }
 
-void Mirror::look_at(const Pair& pair, MirrorDifference found) {
+void TrafficMirror::look_at(const Pair& pair, MirrorDifference found) {
   ++looks_;
   Request ask;
   ask.tokens = pair.request.tokens;
@@ -212,7 +212,7 @@ void Mirror::look_at(const Pair& pair, MirrorDifference found) {
   });
 }
 
-bool Mirror::settle(double seconds) {
+bool TrafficMirror::settle(double seconds) {
   std::unique_lock lock(mutex_);
   const bool ended = ended_.wait_for(lock, std::chrono::duration<double>(seconds),
                                      [&] { return open_ == 0 && looks_ == 0; });
@@ -220,7 +220,7 @@ bool Mirror::settle(double seconds) {
   return ended;
 }
 
-MirrorReport Mirror::report() const {
+MirrorReport TrafficMirror::report() const {
   const std::lock_guard lock(mutex_);
   MirrorReport out = counts_;
   out.open = static_cast<int64_t>(open_);

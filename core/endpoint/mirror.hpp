@@ -17,12 +17,12 @@
 
 namespace fk {
 
-class Mirror {
+class TrafficMirror {
  public:
   // `open_most`: requests that both models have; a further one goes to the baseline alone.
-  explicit Mirror(size_t open_most);
-  ~Mirror();
-  Mirror(const Mirror&) = delete;
+  explicit TrafficMirror(size_t open_most);
+  ~TrafficMirror();
+  TrafficMirror(const TrafficMirror&) = delete;
 
   // Both live until settle() has returned, and are gone before this object.
   void attach(LiveModel& baseline, LiveModel& candidate);
@@ -37,7 +37,7 @@ class Mirror {
   MirrorReport report() const;  // [any thread]
 
  private:
-  enum Side : size_t { kBaseline, kCandidate };
+  enum Of : size_t { kBaseline, kCandidate };
   struct Half {
     std::vector<int64_t> tokens;
     NamedTensor tensor;
@@ -56,7 +56,7 @@ class Mirror {
   };
   using Shared = std::shared_ptr<Pair>;
 
-  void hear(const Shared& pair, Side side, const RunnerEvent& event);
+  void hear(const Shared& pair, Of side, const RunnerEvent& event);
   void conclude(Pair& pair);
   void compare_times(const Pair& pair);
   void compare_tokens(const Pair& pair);

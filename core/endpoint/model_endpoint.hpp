@@ -29,7 +29,7 @@ class ModelEndpoint final : public HttpApp {
     std::string device;                   // for the page
     std::vector<std::string> candidates;  // in the model
     std::vector<OpRow> ops;
-    Mirror* mirror = nullptr;            // it gets the requests; outlives this object
+    TrafficMirror* mirror = nullptr;     // it gets the requests; outlives this object
     int64_t open_most = 1024;            // answers that clients wait for
     size_t body_most = size_t{8} << 20;  // bytes
     double drain_s = 30;

@@ -278,7 +278,7 @@ void print_mirror(const MirrorReport& r) {
 }
 
 // The end of a mirror: the candidate's open requests have as long as answers have.
-void finish_mirror(Mirror& mirror, ModelEndpoint& endpoint, const ServeModelArguments& a) {
+void finish_mirror(TrafficMirror& mirror, ModelEndpoint& endpoint, const ServeModelArguments& a) {
   if (!mirror.settle(static_cast<double>(a.drain_s)))
     log_warn("the candidate's last requests did not end in time");
   const MirrorReport report = endpoint.mirror_report();
@@ -315,7 +315,7 @@ int serve_model(ServeModelArguments& a) {
   progress.say(scenario.name + ": the model is opened");
   LiveModel::Setup changed = live_setup(scenario, a, plugin_set, weights, !a.candidates.empty());
   const SessionSpec spec = changed.side.spec;
-  Mirror mirror(static_cast<size_t>(a.open_most));
+  TrafficMirror mirror(static_cast<size_t>(a.open_most));
   std::optional<LiveModel> baseline;
   if (a.mirror) baseline.emplace(live_setup(scenario, a, plugin_set, weights, false));
   LiveModel candidate(std::move(changed));
