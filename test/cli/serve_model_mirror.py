@@ -5,6 +5,7 @@ answer is not in the report, when an equal one is, or when a dead candidate cost
 import atexit, concurrent.futures, json, os, pathlib, random, shutil, signal, subprocess, sys, tempfile
 
 from model_server import Server, wait
+from schema import validate
 
 host = sys.argv[1]
 work = pathlib.Path(tempfile.mkdtemp())
@@ -50,6 +51,8 @@ stop = server.complete(prompts[0], max_tokens=60, stop_token_ids=[expected[0][3]
 assert stop["finish_reason"] == "stop"
 wait(lambda: server.ask("/mirror")[1]["open"] == 0, lambda: server.ask("/mirror"))
 seen = server.ask("/mirror")[1]
+problem = validate(seen, json.loads((pathlib.Path(sys.argv[2]) / "docs/schema/mirror.json").read_text()))
+assert problem is None, problem
 assert seen["requests"] == seen["equal"] == 13 and seen["different"] == seen["failed"] == seen["left_out"] == 0, seen
 assert seen["schema"] == "fk-host.mirror/1" and seen["candidates"] == ["right"] and seen["tokens"] == seen["equal_tokens"] > 140, seen
 for key in ("first_token", "next_token", "whole"):
