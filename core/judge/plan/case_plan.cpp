@@ -353,7 +353,7 @@ void HiddenCases::judged(const CaseVerdict& row) {
     return;
   }
   const auto [had, first] = hidden_.emplace(case_of(row), *parts);
-  had->second |= *parts;
+  had->second |= *parts | (*parts & kHiddenPadded ? kHiddenDense : 0);
   of_[row.op] += first;
 }
 
