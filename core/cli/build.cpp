@@ -336,7 +336,7 @@ void fields(Visitor& v, BuildDocument& d) {
   v("built", d.built, "true: there is a plugin, and verbs take it");
   v("notes", d.notes, "remarks: lint, names, an older plugin that stays");
   v("error", d.error, "the first error; empty: none");
-  v("next", d.next, "a hint for the error; empty: none");
+  v("next", d.next, "the next step: a hint for the error, or the command after this one");
   v("log", d.log, "the compilers' output, cut to a readable length");
 }
 FK_DOCUMENT(build, BuildDocument);
@@ -354,6 +354,7 @@ BuildDocument build_document(const fs::path& dir, std::string* said) {
                           " stays from older sources; each verb that uses it says so");
     out.error = first_error(*said);
     out.next = next_of_error(*said);
+    if (out.next.empty()) out.next = "Mend this error first: later ones may follow from it.";
     return out;
   }
   out.built = true;
@@ -378,6 +379,8 @@ BuildDocument build_document(const fs::path& dir, std::string* said) {
   out.file = *library;
   out.plugin = note.name;
   out.version = note.version;
+  out.next = out.built ? "fk-host check " + build_name(dir)
+                       : "Mend this error: no verb takes the plugin before.";
   return out;
 }
 
@@ -391,7 +394,7 @@ void print_build(const BuildDocument& d) {
   if (!d.error.empty())
     std::fprintf(stderr, "fk-host: %s: %s\n", fs::path(d.folder).filename().c_str(),
                  d.error.c_str());
-  if (!d.next.empty()) std::fprintf(stderr, "fk-host: %s\n", d.next.c_str());
+  if (!d.built) std::fprintf(stderr, "fk-host: %s\n", d.next.c_str());
 }
 
 struct BuildArguments {
