@@ -393,6 +393,7 @@ def main():
         return fk_host(args, out, save)
     if args.mode == "gain":
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # all engines in this process
+        os.environ["VLLM_PLUGINS"] = ""  # Packaged registers the ops of one engine at a time
     check_version()
     (gain if args.mode == "gain" else compare)(args, out, save)
 
