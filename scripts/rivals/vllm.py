@@ -77,18 +77,20 @@ def fill_weights(model, model_config):
 class Packaged:
     """The plugin's package for vLLM, registered for the ops of one group at a time."""
 
-    def __init__(self, host, plugin, folder):
-        subprocess.run([host, "package", plugin, "--for", "vllm", "--out", folder / "out"], check=True, stdout=subprocess.DEVNULL)
-        zipfile.ZipFile(next((folder / "out").glob("*.whl"))).extractall(folder)
+    def __init__(self, host, plugin, wheel, folder):
+        if not wheel:
+            subprocess.run([host, "package", plugin, "--for", "vllm", "--out", folder / "out"], check=True, stdout=subprocess.DEVNULL)
+            wheel = next((folder / "out").glob("*.whl"))
+        zipfile.ZipFile(wheel).extractall(folder)
         sys.path.insert(0, str(folder))
-        self.name = f"fk_{plugin}"
+        self.name = next(folder.glob("*/vllm.py")).parent.name
         import importlib
         self.part = importlib.import_module(f"{self.name}.vllm")
         from vllm.model_executor import custom_op
         from vllm.model_executor.layers import linear, vocab_parallel_embedding
         self.classes, self.products = custom_op.op_registry_oot, [linear, vocab_parallel_embedding]
         self.before = dict(self.classes), [m.dispatch_unquantized_gemm for m in self.products]
-        self.states = {}
+        self.states, self.made = {}, {}
 
     def use(self, ops, llm=None):
         """Puts the process into the state that vLLM has with FK_VLLM_OPS=<ops>; `llm` is the engine that runs next."""
@@ -96,13 +98,24 @@ class Packaged:
         if key not in self.states:
             self.put(self.before)
             for op in ops:
-                if op in self.part.about["ops"] and not (op in ("rms_norm", "paged_attention") and op in self.part.done):
-                    self.part.PARTS[op]()
-                    self.part.done.append(op)
+                if op in self.part.about["ops"]:
+                    self.add(op)
             self.states[key] = dict(self.classes), [m.dispatch_unquantized_gemm for m in self.products]
         self.put(self.states[key])
         if llm:  # also a state of the process
             llm.llm_engine.vllm_config.kernel_config.ir_op_priority.set_default()
+
+    def add(self, op):
+        if op in self.made:
+            self.classes.update(self.made[op][0])
+            for module, function in zip(self.products, self.made[op][1]):
+                module.dispatch_unquantized_gemm = function or module.dispatch_unquantized_gemm
+            return
+        classes, functions = dict(self.classes), [m.dispatch_unquantized_gemm for m in self.products]
+        self.part.PARTS[op]()
+        self.made[op] = ({k: v for k, v in self.classes.items() if k not in classes},
+                         [m.dispatch_unquantized_gemm if m.dispatch_unquantized_gemm is not f else None
+                          for m, f in zip(self.products, functions)])
 
     def put(self, state):
         self.classes.clear()
@@ -140,7 +153,7 @@ def make_engine(folder, graph, cache_gb, custom_ops=(), **options):
         compilation["custom_ops"] = list(custom_ops)
     return LLM(model=str(folder), load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16", seed=1, max_model_len=2048,
                max_num_seqs=32, max_num_batched_tokens=16384, enable_prefix_caching=False, enforce_eager=not graph,
-               kv_cache_memory_bytes=int(cache_gb * 2**30), compilation_config=compilation, disable_log_stats=True, **options)
+               kv_cache_memory_bytes=int(cache_gb * 2**30), gpu_memory_utilization=0.1, compilation_config=compilation, disable_log_stats=True, **options)
 
 
 def prompts_of(config, count, length, seed):
@@ -221,7 +234,7 @@ def gain(args, out, save):
     with tempfile.TemporaryDirectory() as temporary:
         temporary = pathlib.Path(temporary)
         folder, config = config_folder(args, temporary / "model")
-        packaged = Packaged(args.host, args.plugin, temporary / "package")
+        packaged = Packaged(args.host, args.plugin, args.wheel, temporary / "package")
         mode = "graph" if args.graph else "eager"
         result = out.setdefault("gain", {}).setdefault(mode, {"layers": config["num_hidden_layers"], "groups": {}, "failed": {}})
         engines = {}
@@ -364,6 +377,7 @@ def main():
     p.add_argument("file", type=pathlib.Path)
     p.add_argument("--host", default=str(ROOT / "build/fk-host"))
     p.add_argument("--plugin", default="cuda")
+    p.add_argument("--wheel", type=pathlib.Path, help="a package for vLLM that is there already")
     p.add_argument("--config", default="llama-3.1-8b")
     p.add_argument("--scenario", default="llama3.1")
     p.add_argument("--layers", type=int, default=0, help="0: all of the configuration")
@@ -384,6 +398,7 @@ def main():
     args.host = str(pathlib.Path(args.host).resolve())
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # the archive has no FlashInfer; greedy choices need none
     os.environ["VLLM_DISABLE_COMPILE_CACHE"] = "1"  # its key does not name the functions of a package
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     out = json.loads(args.file.read_text()) if args.file.exists() else {}
