@@ -219,3 +219,52 @@ TEST_CASE("a gripper that stands still is wrong, though actions as a whole are c
   CHECK(more(other, "unexplained") < limits.more[0]);
   CHECK(more(still, "unexplained") > limits.more[0]);
 }
+
+namespace {
+
+// A result of `width` normal numbers for each request; every request has its own.
+Answers recommended(int64_t requests, int64_t width, double noise, uint64_t seed) {
+  fk::Random values(4), errors(seed);
+  Answers answers;
+  for (int64_t id = 1; id <= requests; ++id) {
+    NamedTensor scores{"scores", {width}, {}};
+    for (int64_t i = 0; i < width; ++i)
+      scores.values.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    answers[static_cast<uint64_t>(id)].tensors.push_back(std::move(scores));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("rec has no loss for equal orders, and half of all pairs wrong for a random order") {
+  const fk::Metric& rec = metric("rec");
+  constexpr int64_t kClicks = 200, kUsers = 20, kItems = 500;
+  const Answers clicks = recommended(kClicks, 1, 0, 0), users = recommended(kUsers, kItems, 0, 0);
+  for (const Answers* all : {&clicks, &users}) {
+    const fk::ErrorNumbers equal = rec.compare(*all, *all, false);
+    CHECK(more(equal, "auc_loss") == 0);
+    CHECK(more(equal, "regret") == 0);
+    CHECK(more(equal, "ndcg_loss") == 0);
+  }
+  const fk::ErrorNumbers shuffled = rec.compare(recommended(kClicks, 1, 1e6, 7), clicks, false);
+  CHECK(std::abs(more(shuffled, "auc_loss") - 0.5) < 0.1);
+  const fk::ErrorNumbers mixed = rec.compare(recommended(kUsers, kItems, 1e6, 7), users, false);
+  CHECK(more(mixed, "ndcg_loss") > 0.3);
+}
+
+TEST_CASE("rec allows small errors, and no other order") {
+  const fk::Metric& rec = metric("rec");
+  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  for (const int64_t width : {int64_t{1}, int64_t{300}}) {
+    const Answers want = recommended(100, width, 0, 0);
+    const fk::ErrorNumbers noisy = rec.compare(recommended(100, width, 0.003, 5), want, false);
+    const fk::ErrorLimits limits = rec.candidate_limits(noisy, scale);
+    const fk::ErrorNumbers other = rec.compare(recommended(100, width, 0.003, 6), want, false);
+    const fk::ErrorNumbers wrong = rec.compare(recommended(100, width, 1, 6), want, false);
+    REQUIRE(limits.more.size() == other.more.size());
+    for (size_t i = 0; i < limits.more.size(); ++i) CHECK(other.more[i].value <= limits.more[i]);
+    const size_t judged = width == 1 ? 1 : 2;  // regret, or ndcg_loss
+    CHECK(wrong.more[judged].value > limits.more[judged]);
+  }
+}
