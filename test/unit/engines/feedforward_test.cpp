@@ -30,10 +30,16 @@ class PassProgram : public fk::Program {
     for (size_t i = 0; i < answer_.size() * 3; ++i) answer_[i / 3] += image_[i];
   }
   Output output(const std::string& name) const override {
+    if (name == "found") return {fk::DType::i64, {1}};
     if (name != "answer") fk::fail("mutant", "another output");
     return {fk::DType::f32, {bound_, 2}};
   }
-  void read(const std::string&, void* host, int64_t bytes) override {
+  void read(const std::string& name, void* host, int64_t bytes) override {
+    if (name == "found") {
+      if (bytes != 8) fk::fail("mutant", "a read of another size");
+      std::memcpy(host, &found, 8);
+      return;
+    }
     if (static_cast<size_t>(bytes) != answer_.size() * 4)
       fk::fail("mutant", "a read of another size");
     std::memcpy(host, answer_.data(), answer_.size() * 4);
@@ -44,6 +50,7 @@ class PassProgram : public fk::Program {
   const std::vector<NodeInfo>& nodes() const override { return nodes_; }
   int64_t arena_bytes() const override { return 0; }
   std::vector<int64_t> batches;
+  int64_t found = 0;
   std::vector<int64_t> ids = std::vector<int64_t>(6, -1);  // [B,2]
 
  private:
@@ -130,4 +137,18 @@ TEST_CASE("ids reach the program as whole numbers, and ids of no row are refused
 
   const fk::Request random = fk::RequestForm{.tensors = {ids}}.random(0, 5);
   for (const float v : random.tensors[0].values) CHECK((v >= 0 && v <= 8 && v == std::floor(v)));
+}
+
+TEST_CASE("a count above the room fails all requests of its batch, and says the key") {
+  for (const int64_t found : {6, 7}) {
+    PassProgram program(3);
+    program.found = found;
+    PassExchange exchange;
+    exchange.requests = {image(1, {2, 3}), image(2, {2, 3})};
+    fk::pass(program, exchange,
+             {"render", {"answer"}, {{"image", {2, 3}}}, {{"found", 2, "most_found"}}});
+    CHECK(exchange.got.size() == (found == 6 ? 2 : 0));
+    CHECK(exchange.failures.size() == (found == 6 ? 0 : 2));
+    if (found == 7) CHECK_THAT(exchange.failures.at(2), ContainsSubstring("`most_found`"));
+  }
 }
