@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call of an oracle on a device holds moved inputs. Otherwise large scores show no noise, and an
-// honest attention of 16 bits is wrong by chance.
+// The call of an oracle on a device holds moved inputs. Otherwise large scores show no noise, and
+// an honest attention of 16 bits is wrong by chance.
 #include "core/cases/exact_call.hpp"
 
+#include <algorithm>
+
 #include "core/cases/numerics/moved_inputs.hpp"
+#include "core/tensor/compare.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"
 
