@@ -3,6 +3,7 @@
 #include "core/engines/request_tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -18,12 +19,19 @@ const NamedTensor* find(const Request& request, const std::string& name) {
   return nullptr;
 }
 
+constexpr int64_t kWholeMost = int64_t{1} << 24;  // float32 has all whole numbers up to it
+
+bool is_whole(float value, int64_t below) {
+  return value >= 0 && value < static_cast<float>(below) && std::floor(value) == value;
+}
+
 }  // namespace
 
 RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted)
     : wanted_(std::move(wanted)) {
   for (const auto& tensor : wanted_) {
-    inputs_.push_back(static_cast<float*>(program.input(tensor.name)));
+    FK_CHECK(tensor.below >= 0 && tensor.below <= kWholeMost, "whole numbers beyond float32");
+    inputs_.push_back(program.input(tensor.name));
     if (inputs_.back() == nullptr)
       fail("request tensors", "the phase has no input `" + tensor.name + "`");
   }
@@ -49,6 +57,11 @@ std::string RequestTensors::refusal(const Request& request) const {
     if (given->shape != wanted || static_cast<int64_t>(given->values.size()) != numel(wanted))
       return "its tensor `" + tensor.name + "` has the shape " + shape_text(given->shape) +
              " where " + shape_text(wanted) + " is needed";
+    if (tensor.below > 0 && !std::ranges::all_of(given->values, [&](float value) {
+          return is_whole(value, tensor.below);
+        }))
+      return "its tensor `" + tensor.name + "` needs whole numbers from 0 to " +
+             std::to_string(tensor.below - 1);
   }
   for (const auto& tensor : request.tensors)
     if (std::find(names.begin(), names.end(), tensor.name) == names.end())
@@ -76,7 +89,12 @@ void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
     FK_CHECK(given, "a request without its tensors");
     const auto count = static_cast<int64_t>(given->values.size());
     const int64_t at = wanted_[i].ragged ? first * (count / given->shape[0]) : row * count;
-    std::copy(given->values.begin(), given->values.end(), inputs_[i] + at);
+    // Numbers are whole where the input is int64: refusal() has said so.
+    if (wanted_[i].below > 0)
+      std::ranges::transform(given->values, static_cast<int64_t*>(inputs_[i]) + at,
+                             [](float value) { return static_cast<int64_t>(value); });
+    else
+      std::ranges::copy(given->values, static_cast<float*>(inputs_[i]) + at);
   }
 }
 

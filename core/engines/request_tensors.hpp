@@ -13,8 +13,8 @@ namespace fk {
 
 class RequestTensors {
  public:
-  // Error when the phase lacks a float32 input with one of the names. The program must outlive
-  // this.
+  // Error when the phase lacks an input with one of the names, float32 or, of whole numbers, int64.
+  // The program must outlive this.
   RequestTensors(Program& program, std::vector<RequestTensor> wanted);
   // Why a request cannot be served (a tensor is missing, unknown, or has another shape); empty: it
   // can.
@@ -28,7 +28,7 @@ class RequestTensors {
 
  private:
   std::vector<RequestTensor> wanted_;
-  std::vector<float*> inputs_;
+  std::vector<void*> inputs_;
 };
 
 // The ragged tensor that gives the number of rows; null: there is none.

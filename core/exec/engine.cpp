@@ -38,6 +38,11 @@ void RequestForm::add_tensors(Request& request, uint64_t seed) const {
     }
     const int64_t count = numel(tensor.shape);
     tensor.values.resize(static_cast<size_t>(count));
+    if (wanted.below > 0) {
+      Random whole(seed_of(wanted.name, seed));
+      for (float& value : tensor.values) value = static_cast<float>(whole.integer(0, wanted.below));
+      continue;
+    }
     fill_normal(tensor.values.data(), DType::f32, count, seed_of(wanted.name, seed), /*offset=*/0,
                 /*mean=*/0, /*stddev=*/1);
   }

@@ -20,6 +20,9 @@ struct RequestTensor {
   // The first axis is `multiple`, 2 `multiple` and so on, up to shape[0]. The rows of all requests
   // of a step follow each other in the input. All such tensors of a request have as many rows.
   bool ragged = false;
+  // Its values are whole numbers from 0 to below - 1, such as tokens, and the input is int64. 0:
+  // any numbers, and the input is float32.
+  int32_t below = 0;
   int64_t multiple = 1;
 };
 
@@ -34,7 +37,7 @@ struct RequestForm {
   int64_t placeholder = -1;
 
   int64_t context(const Limits& limits) const;  // tokens of one request in a session
-  // A request of `length` random tokens and normal tensors. All depend on the seed alone.
+  // A request of `length` random tokens and random tensors. All depend on the seed alone.
   Request random(int64_t length, uint64_t seed) const;
   // Adds tensors to a request with tokens, and puts placeholders among the tokens.
   void add_tensors(Request& request, uint64_t seed) const;

@@ -67,7 +67,8 @@ class TableBidirectional final : public Model {
   void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
   std::vector<Unread> unread() const override {
     std::vector<Unread> list;
-    for (const auto& name : form_.heads) list.push_back({name, name == "pooler." ? "a pooler" : "a head"});
+    for (const auto& name : form_.heads)
+      list.push_back({name, name == "pooler." ? "a pooler" : "a head"});
     return list;
   }
 

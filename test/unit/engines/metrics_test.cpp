@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/exec/metric.hpp"
 #include "core/exec/model_info.hpp"
 #include "core/tensor/random.hpp"
@@ -218,4 +219,58 @@ TEST_CASE("a gripper that stands still is wrong, though actions as a whole are c
   REQUIRE(limits.more.size() == other.more.size());
   CHECK(more(other, "unexplained") < limits.more[0]);
   CHECK(more(still, "unexplained") > limits.more[0]);
+}
+
+namespace {
+
+// Latents of the standard deviation 1, and images ten times as large.
+Answers drawings(double noise, double image_noise, uint64_t seed) {
+  fk::Random values(4), errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= 2; ++id) {
+    NamedTensor latents{"latents", {16, 16, 4}, {}}, image{"image", {32, 32, 3}, {}};
+    for (int64_t i = 0; i < 16 * 16 * 4; ++i)
+      latents.values.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    for (int64_t i = 0; i < 32 * 32 * 3; ++i)
+      image.values.push_back(
+          static_cast<float>(10 * (values.normal() + image_noise * errors.normal())));
+    answers[id].tensors.push_back(std::move(latents));
+    answers[id].tensors.push_back(std::move(image));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("lat looks at the direction of latents and at the noise of images, each alone") {
+  const fk::Metric& lat = metric("lat");
+  const Answers want = drawings(0, 0, 0);
+  const fk::ErrorNumbers equal = lat.compare(want, want, false);
+  CHECK(more(equal, "angle") < 1e-12);
+  CHECK(more(equal, "noise") == 0);
+  // The error of an image does not hide in the latents' errors, nor the other way round.
+  const fk::ErrorNumbers image = lat.compare(drawings(0, 0.1, 7), want, false);
+  CHECK(image.rms == 0);
+  CHECK(more(image, "angle") < 1e-12);
+  // The range of 3072 normal numbers is about 7 standard deviations: 0.1^2 / 7^2.
+  CHECK(more(image, "noise") > 1e-4);
+  CHECK(more(image, "noise") < 4e-4);
+  const fk::ErrorNumbers turned = lat.compare(drawings(0.1, 0, 7), want, false);
+  CHECK(more(turned, "noise") == 0);
+  CHECK(more(turned, "angle") > 0.1 * 0.1 / 4);
+  CHECK(more(turned, "angle") < 0.1 * 0.1);
+  // A candidate with the baseline's errors is right, and one with three times these is not.
+  const fk::ErrorScale scale{fk::DType::bf16, 1, 0.01, 0};
+  const fk::ErrorNumbers own = lat.compare(drawings(0.1, 0.1, 5), want, false);
+  const fk::ErrorLimits limits = lat.candidate_limits(own, scale);
+  REQUIRE(limits.more.size() == 2);
+  const fk::ErrorNumbers other = lat.compare(drawings(0.1, 0.1, 6), want, false);
+  CHECK(more(other, "angle") < limits.more[0]);
+  CHECK(more(other, "noise") < limits.more[1]);
+  Answers empty = want;
+  for (auto& [id, answer] : empty)
+    for (float& value : answer.tensors[1].values) value = 0;
+  CHECK(more(lat.compare(empty, want, false), "noise") > 1e-2);
+  empty.at(1).tensors.pop_back();
+  CHECK_THAT(lat.compare(empty, want, false).wrong, ContainsSubstring("image"));
 }
