@@ -215,7 +215,7 @@ std::string default_device() {
 
 std::function<int()> add_graph(const Options& app) {
   auto a = std::make_shared<GraphArguments>();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
+  app.add_option("SCENARIO", a->scenario, "a file, or the name of a scenario").required();
   app.add_option("--phase", a->phase, "prefill, decode, encode ...; default: the last");
   app.add_option("--format", a->format, "dot or mermaid");
   app.add_option("--level", a->level, "expand down to this level: 1 (the default) to 4");

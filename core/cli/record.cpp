@@ -114,7 +114,7 @@ int run(RecordArguments a) {
 std::function<int()> add_record(const Options& app) {
   auto a = std::make_shared<RecordArguments>();
   a->options.device.clear();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
+  app.add_option("SCENARIO", a->scenario, "a file, or the name of a scenario").required();
   app.add_option("--op", a->options.record.ops, "only this op (may be repeated)").one_at_a_time();
   app.add_flag("--values", a->options.record.values, "floats too, weights among them");
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");

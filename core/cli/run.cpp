@@ -144,7 +144,7 @@ int run(RunArguments a) {
 std::function<int()> add_run(const Options& app) {
   auto a = std::make_shared<RunArguments>();
   a->options.device.clear();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
+  app.add_option("SCENARIO", a->scenario, "a file, or the name of a scenario").required();
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
   app.add_option("--candidate", a->options.candidates, "only this candidate (may be repeated)")
       .one_at_a_time();

@@ -211,7 +211,7 @@ int watch(const WatchArguments& a) {
 
 std::function<int()> add_watch(const Options& app) {
   auto a = std::make_shared<WatchArguments>();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/");
+  app.add_option("SCENARIO", a->scenario, "a file, or the name of a scenario");
   app.add_flag("--check", a->check, "check the changed candidate, in place of a scenario run");
   app.add_option("--candidate", a->candidates,
                  "watch and run only this candidate of the folder (may be repeated)")

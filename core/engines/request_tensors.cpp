@@ -19,10 +19,16 @@ const NamedTensor* find(const Request& request, const std::string& name) {
   return nullptr;
 }
 
-constexpr int64_t kWholeMost = int64_t{1} << 24;  // float32 has all whole numbers up to it
+bool whole_numbers(const NamedTensor& tensor, int64_t below) {
+  return std::ranges::all_of(tensor.values, [&](float v) {
+    return v >= 0 && v < static_cast<float>(below) && v == std::floor(v);
+  });
+}
 
-bool is_whole(float value, int64_t below) {
-  return value >= 0 && value < static_cast<float>(below) && std::floor(value) == value;
+template <class T>
+void put(const std::vector<float>& values, void* input, int64_t at) {
+  std::ranges::transform(values, static_cast<T*>(input) + at,
+                         [](float v) { return static_cast<T>(v); });
 }
 
 }  // namespace
@@ -30,10 +36,11 @@ bool is_whole(float value, int64_t below) {
 RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted)
     : wanted_(std::move(wanted)) {
   for (const auto& tensor : wanted_) {
-    FK_CHECK(tensor.below >= 0 && tensor.below <= kWholeMost, "whole numbers beyond float32");
     inputs_.push_back(program.input(tensor.name));
     if (inputs_.back() == nullptr)
       fail("request tensors", "the phase has no input `" + tensor.name + "`");
+    FK_CHECK(tensor.below <= kBelowMax, "whole numbers that float32 cannot hold");
+    FK_CHECK(tensor.below > 0 || tensor.dtype == DType::f32, "floats in an input of integers");
   }
 }
 
@@ -57,9 +64,7 @@ std::string RequestTensors::refusal(const Request& request) const {
     if (given->shape != wanted || static_cast<int64_t>(given->values.size()) != numel(wanted))
       return "its tensor `" + tensor.name + "` has the shape " + shape_text(given->shape) +
              " where " + shape_text(wanted) + " is needed";
-    if (tensor.below > 0 && !std::ranges::all_of(given->values, [&](float value) {
-          return is_whole(value, tensor.below);
-        }))
+    if (tensor.below > 0 && !whole_numbers(*given, tensor.below))
       return "its tensor `" + tensor.name + "` needs whole numbers from 0 to " +
              std::to_string(tensor.below - 1);
   }
@@ -89,12 +94,16 @@ void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
     FK_CHECK(given, "a request without its tensors");
     const auto count = static_cast<int64_t>(given->values.size());
     const int64_t at = wanted_[i].ragged ? first * (count / given->shape[0]) : row * count;
-    // Numbers are whole where the input is int64: refusal() has said so.
-    if (wanted_[i].below > 0)
-      std::ranges::transform(given->values, static_cast<int64_t*>(inputs_[i]) + at,
-                             [](float value) { return static_cast<int64_t>(value); });
-    else
-      std::ranges::copy(given->values, static_cast<float*>(inputs_[i]) + at);
+    switch (wanted_[i].dtype) {
+      case DType::i32:
+        put<int32_t>(given->values, inputs_[i], at);
+        break;
+      case DType::i64:
+        put<int64_t>(given->values, inputs_[i], at);
+        break;
+      default:
+        put<float>(given->values, inputs_[i], at);
+    }
   }
 }
 

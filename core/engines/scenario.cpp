@@ -86,13 +86,52 @@ std::vector<std::string> stems(const fs::path& folder) {
   return names;
 }
 
-void read_model(const Yaml& yaml, Scenario& s) {
-  const Yaml model = yaml.at("model");
+// The name of a model's scenario; empty if the file has none.
+std::string name_in_model(const Yaml& file) {
+  const auto scenario = file.find("scenario");
+  return scenario ? scenario->text_or("name", file.at("arch").text()) : "";
+}
+
+// The parts which a file of its own and the key of a model's file give in different ways.
+struct Source {
+  Yaml keys;
+  std::string name;
+  ModelInfo info;
+  fs::path config;
+};
+
+ModelInfo read_model(const Yaml& model) {
   const auto names = model_names();
-  if (std::find(names.begin(), names.end(), model.text()) == names.end())
+  if (!contains(names, model.text()))
     model.fail("there is no model `" + model.text() + "`", did_you_mean(model.text(), names));
-  s.arch = model.text();
-  s.info = find_model_info(s.arch);
+  return find_model_info(model.text());
+}
+
+Source read_source(const Yaml& yaml) {
+  std::vector<std::string> known{"summary",   "config",  "dtype",     "cache_dtype",
+                                 "seed",      "weights", "providers", "limits",
+                                 "workloads", "run",     "profiles"};
+  if (!yaml.has("arch")) {
+    if (yaml.has("scenarios")) yaml.fail("this file is a list of scenarios, not one");
+    known.insert(known.end(), {"scenario", "model"});
+    yaml.only(known);
+    const fs::path config = config_path(yaml.at("config"));
+    const Yaml name = yaml.at("scenario");
+    if (name.text() != fs::path(yaml.file()).stem().string())
+      name.fail("the file's name is `" + fs::path(yaml.file()).stem().string() +
+                "`; the scenario must have the same name");
+    return {yaml, name.text(), read_model(yaml.at("model")), config};
+  }
+  const auto keys = yaml.find("scenario");
+  if (!keys) yaml.fail("this model has no scenario", "write one below the key `scenario`");
+  known.emplace_back("name");
+  keys->only(known);
+  const ModelInfo info = ModelInfo::load(yaml.file());
+  const std::string name = name_in_model(yaml);
+  if (const auto config = keys->find("config")) return {*keys, name, info, config_path(*config)};
+  if (info.configs.empty()) keys->fail("there is no `config`, and the model's `configs` is empty");
+  const fs::path config = find_config(info.configs.front(), yaml.at("configs").where());
+  return {*keys, name, info, config};
 }
 
 void read_workloads(const Layers& layers, Scenario& s) {
@@ -128,27 +167,40 @@ Yaml profile_of(const Yaml& yaml, const std::string& name) {
   return profiles.at(name);
 }
 
+// Files of models which have a scenario, by its name.
+std::map<std::string, fs::path> scenarios_of_models() {
+  std::map<std::string, fs::path> found;
+  for (const auto& arch : models_that_mention("\nscenario:")) {
+    const ModelInfo info = find_model_info(arch);
+    found.emplace(name_in_model(Yaml::load(info.where)), info.where);
+  }
+  return found;
+}
+
+// A file of scenarios/, or the file of a model whose scenario has the name.
+std::optional<fs::path> maybe_scenario(const std::string& name) {
+  const fs::path named = paths::scenarios_dir() / (name + ".yaml");
+  if (fs::is_regular_file(named)) return named;
+  const auto models = scenarios_of_models();
+  const auto it = models.find(name);
+  return it == models.end() ? std::nullopt : std::optional(it->second);
+}
+
 }  // namespace
 
 std::vector<std::string> profile_names() { return {"tiny", "full"}; }
 
 Scenario load_scenario(const fs::path& file, const std::string& profile) {
-  const Yaml yaml = Yaml::load(file);
-  if (yaml.has("scenarios")) yaml.fail("this file is a list of scenarios, not one");
-  yaml.only({"scenario", "summary", "model", "config", "dtype", "cache_dtype", "seed", "weights",
-             "providers", "limits", "workloads", "run", "profiles"});
+  const Source source = read_source(Yaml::load(file));
+  const Yaml& yaml = source.keys;
   const Layers layers{yaml, profile_of(yaml, profile)};
-  const fs::path config = config_path(yaml.at("config"));
-  Scenario s(Config::load(config));
+  Scenario s(Config::load(source.config));
   s.profile = profile;
   s.file = file;
-  s.name = yaml.at("scenario").text();
-  if (s.name != file.stem().string())
-    yaml.at("scenario")
-        .fail("the file's name is `" + file.stem().string() +
-              "`; the scenario must have the same name");
-  s.summary = yaml.text_or("summary", "");
-  read_model(yaml, s);
+  s.info = source.info;
+  s.arch = s.info.arch;
+  s.name = source.name;
+  s.summary = yaml.text_or("summary", s.info.summary);
   if (profile == "tiny") s.config = s.config.with(*s.info.tiny);
   if (const auto change = layers.profile.find("change")) s.config = s.config.with(to_json(*change));
   s.seed = static_cast<uint64_t>(yaml.integer_or("seed", 1));
@@ -176,10 +228,12 @@ std::vector<fs::path> scenario_files(const fs::path& file) {
   yaml.only({"summary", "scenarios"});
   std::vector<fs::path> files;
   for (const Yaml& entry : yaml.at("scenarios").items()) {
-    files.push_back(file.parent_path() / (entry.text() + ".yaml"));
-    if (!fs::exists(files.back()))
+    const fs::path beside = file.parent_path() / (entry.text() + ".yaml");
+    const auto found = fs::exists(beside) ? std::optional(beside) : maybe_scenario(entry.text());
+    if (!found)
       entry.fail("there is no scenario `" + entry.text() + "`",
                  did_you_mean(entry.text(), scenario_names()));
+    files.push_back(*found);
   }
   if (files.empty()) yaml.at("scenarios").fail("the list is empty");
   return files;
@@ -187,12 +241,20 @@ std::vector<fs::path> scenario_files(const fs::path& file) {
 
 fs::path find_scenario(const std::string& argument) {
   if (fs::is_regular_file(argument)) return argument;
-  const fs::path named = paths::scenarios_dir() / (argument + ".yaml");
-  if (fs::is_regular_file(named)) return named;
+  const fs::path path = argument;
+  const bool shipped = path.extension() == ".yaml" && path.parent_path().filename() == "scenarios";
+  if (const auto found = maybe_scenario(shipped ? path.stem().string() : argument)) return *found;
   fail(argument, "there is no such file and no scenario with this name",
-       did_you_mean(fs::path(argument).stem().string(), scenario_names()));
+       did_you_mean(path.extension() == ".yaml" ? path.stem().string() : argument,
+                    scenario_names()));
 }
 
-std::vector<std::string> scenario_names() { return stems(paths::scenarios_dir()); }
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> names = stems(paths::scenarios_dir());
+  for (const auto& [name, file] : scenarios_of_models())
+    if (!contains(names, name)) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
 
 }  // namespace fk

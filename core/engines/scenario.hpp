@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario: a model with sizes and dtypes, limits, workloads and providers. scenarios/README.md
-// has the grammar of the files.
+// A scenario: a model with sizes and dtypes, limits, workloads and providers. It is a file of its
+// own, or the key `scenario` of a model's file. scenarios/README.md has the grammar.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -20,7 +20,7 @@ struct Scenario {
   explicit Scenario(Config c) : config(std::move(c)) {}
 
   std::string name, summary, profile;  // profile: "tiny" or "full"
-  std::filesystem::path file;
+  std::filesystem::path file;          // a scenario's or a model's
   std::string arch;
   ModelInfo info;
   Config config;                                 // with the profile's changes
@@ -39,17 +39,18 @@ struct Scenario {
 // Names of the profiles that every scenario has.
 std::vector<std::string> profile_names();
 
-// Reads one scenario. Error with file, line, problem and nearest known name; unknown keys are
-// refused.
+// Reads the scenario of a file of either kind. Error with file, line, problem and nearest known
+// name; unknown keys are refused.
 Scenario load_scenario(const std::filesystem::path& file, const std::string& profile);
 
 // The scenario files of a file: itself, or the entries of its list (`scenarios:`), in order. Error
 // when one does not exist.
 std::vector<std::filesystem::path> scenario_files(const std::filesystem::path& file);
 
-// The file for an argument: a path, or a name in scenarios/. Error with the nearest name.
+// The file for an argument: a path, a file of scenarios/ by its name, or a model's scenario by its
+// name. `scenarios/<name>.yaml` also means the name. Error with the nearest name.
 std::filesystem::path find_scenario(const std::string& argument);
-// Names of all files in scenarios/, sorted.
+// Names of all files in scenarios/ and of all models' scenarios, sorted.
 std::vector<std::string> scenario_names();
 
 }  // namespace fk

@@ -203,7 +203,8 @@ class Planner {
     one.like = "run " + model.scenario + " " + join(words, " ") + " on " + device_;
     one.key.add("words", Json(words).dump());
     one.key.add("scenario", sha256_file(model.file));
-    one.key.add("workloads", hash_of_files({model.file.parent_path()}, {"workloads"}));
+    one.key.add("workloads",
+                hash_of_files({model.file.parent_path(), paths::scenarios_dir()}, {"workloads"}));
     one.key.add("submission", submission.sha256());
     one.estimate_s = kModelStart + static_cast<double>(model.weights_bytes) / kBytesPerSecond;
     plan_.jobs.push_back(std::move(one));

@@ -79,8 +79,7 @@ void add_scenario(const Yaml& item, std::vector<fs::path>& scenarios) {
     file = fs::path(item.file()).parent_path() / word;
     if (!fs::is_regular_file(file)) item.fail("there is no file `" + file.string() + "`");
   } else {
-    const auto known = scenario_names();
-    file = paths::scenarios_dir() / (one_of(item, known) + ".yaml");
+    file = find_scenario(one_of(item, scenario_names()));
   }
   for (const auto& one : scenario_files(file)) {
     if (std::ranges::count(scenarios, one))

@@ -20,11 +20,16 @@ struct RequestTensor {
   // The first axis is `multiple`, 2 `multiple` and so on, up to shape[0]. The rows of all requests
   // of a step follow each other in the input. All such tensors of a request have as many rows.
   bool ragged = false;
-  // Its values are whole numbers from 0 to below - 1, such as tokens, and the input is int64. 0:
-  // any numbers, and the input is float32.
-  int32_t below = 0;
   int64_t multiple = 1;
+  // Whole numbers from 0 up to and without `below`, in an input of this dtype; 0: floats. A request
+  // has them in float32, so `below` is 2^24 at most.
+  int64_t below = 0;
+  DType dtype = DType::f32;
+  // Floats of random requests are normal around `mean`, one number for each element, or around 0.
+  std::vector<float> mean = {};
+  double stddev = 1;
 };
+inline constexpr int64_t kBelowMax = int64_t{1} << 24;
 
 // The parts of a request to a model.
 struct RequestForm {

@@ -64,16 +64,11 @@ struct ModelFormRegistration {
 #define FK_MODEL_FORM(key, make) static const ::fk::ModelFormRegistration fk_form_##key(#key, make)
 std::vector<std::string> model_forms();
 
-// baselines/models/<domain>/<arch>.json, registered by the build.
-struct DefaultsRegistration {
-  DefaultsRegistration(const char* arch, const char* json);
-};
-
 std::vector<std::string> model_names();
 // The model of `architectures`, or, without that key, of `model_type`. Error with the nearest known
 // name.
 std::string arch_of(const Config& config);
-// The configuration with this model's library defaults for absent keys.
+// The configuration with the framework's values of absent keys, which the model's file has.
 Config with_defaults(const std::string& arch, const Config& config);
 // Error for another model's configuration, and for a key that the model neither reads nor lists as
 // harmless.

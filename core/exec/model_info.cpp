@@ -102,11 +102,12 @@ ModelInfo ModelInfo::load(const fs::path& file) {
   const auto kept = ahead().find(file.stem().string());
   const bool is_kept = kept != ahead().end() && kept->second.path == file;
   const Yaml yaml = is_kept ? Yaml::parse(kept->second.text, file.string()) : Yaml::load(file);
-  std::vector<std::string> known{"arch",   "domain", "summary", "architectures", "configs",
-                                 "source", "paper",  "tiny",    "correctness",   "parts"};
+  std::vector<std::string> known{"arch",    "domain",   "summary",     "architectures",
+                                 "configs", "source",   "paper",       "tiny",
+                                 "parts",   "defaults", "correctness", "scenario"};
   const std::vector<std::string> forms = model_forms();
   for (const auto& form : forms)
-    if (yaml.has(form)) known.insert(known.end(), {form, "model_types", "ignore", "defaults"});
+    if (yaml.has(form)) known.insert(known.end(), {form, "model_types", "ignore"});
   yaml.only(known);
   ModelInfo info;
   info.where = file.string();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Description of a model, from registry/models/<domain>/<arch>.yaml: its source, public
-// configurations, tiny sizes, and test of correctness. registry/models/README.md has the grammar.
+// configurations, values of absent keys, tiny sizes, test of correctness, and scenario.
+// registry/models/README.md has the grammar.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -22,13 +23,12 @@ struct ModelInfo {
   std::vector<std::string> parts;    // L2 and L3 ops in the model
   std::shared_ptr<const Json> tiny;  // changes of a configuration for the tiny profile
   std::string where;                 // the file
+  std::shared_ptr<const Json> defaults;  // the framework's values of keys which a config.json omits
   // A file may describe a whole model below the key of a form (model_forms()). Then it has further
-  // values of `model_type`, keys without effect on answers, and the library's values of absent
-  // keys.
+  // values of `model_type` and keys without effect on answers.
   std::string form;
   std::optional<Config> description;
   std::vector<std::string> model_types, ignore;
-  std::shared_ptr<const Json> defaults;
 
   // Error with file, line and nearest known key.
   static ModelInfo load(const std::filesystem::path& file);

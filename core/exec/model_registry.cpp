@@ -25,11 +25,6 @@ std::map<std::string, Entry>& table() {
   return *entries;
 }
 
-std::map<std::string, const char*>& defaults() {
-  static auto* texts = new std::map<std::string, const char*>;
-  return *texts;
-}
-
 // Keys of any configuration without effect on answers. They are names and versions, dtypes (a run
 // has its own), training, the library's outputs, and the token choice of `generate`. The reader of
 // weights uses `quantization_config`.
@@ -62,14 +57,20 @@ std::map<std::string, MakeForm>& forms() {
   return *makers;
 }
 
-// The description in a file of the registry; null where no file has one. A file is read once.
-const ModelInfo* described(const std::string& arch) {
+// The file of the registry; null where there is none. A file is read once.
+const ModelInfo* registered(const std::string& arch) {
   static std::mutex mutex;
   static auto* read = new std::map<std::string, std::optional<ModelInfo>>;
   const std::lock_guard lock(mutex);
   auto it = read->find(arch);
   if (it == read->end()) it = read->emplace(arch, maybe_model_info(arch)).first;
-  return it->second && !it->second->form.empty() ? &*it->second : nullptr;
+  return it->second ? &*it->second : nullptr;
+}
+
+// The same; null also where the file does not describe the model as data.
+const ModelInfo* described(const std::string& arch) {
+  const ModelInfo* info = registered(arch);
+  return info && !info->form.empty() ? info : nullptr;
 }
 
 // Read once, as each file is.
@@ -123,10 +124,6 @@ ModelRegistration::ModelRegistration(const char* arch, MakeModel make,
   table()[arch] = {make, std::move(architectures), std::move(model_types), std::move(harmless)};
 }
 
-DefaultsRegistration::DefaultsRegistration(const char* arch, const char* json) {
-  defaults()[arch] = json;
-}
-
 Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
              const Limits& limits, std::shared_ptr<WeightTable> weights) {
   Net n(catalog, phase, std::move(weights), limits);
@@ -167,10 +164,8 @@ std::string arch_of(const Config& config) {
 }
 
 Config with_defaults(const std::string& arch, const Config& config) {
-  const auto it = defaults().find(arch);
-  if (it == defaults().end() && table().count(arch) == 0)
-    if (const ModelInfo* info = described(arch)) return config.or_else(*info->defaults);
-  return it == defaults().end() ? config : config.or_else(parse_json(it->second, arch + ".json"));
+  const ModelInfo* info = registered(arch);
+  return info ? config.or_else(*info->defaults) : config;
 }
 
 std::vector<std::string> keys_without_effect(const std::string& arch) {

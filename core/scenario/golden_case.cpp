@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -82,10 +83,38 @@ void read_tokens(GoldenCase& golden, const SafeTensors& file, const StoredTensor
   }
 }
 
-// Reads the other inputs: tensors whose first axis counts rows.
+// in.<name>.rows counts the rows which requests have of the padded tensor in.<name>.
+constexpr std::string_view kRows = ".rows";
+
+bool counts_rows(const SafeTensors& file, const std::string& name) {
+  return ends_with(name, kRows) && file.find(name.substr(0, name.size() - kRows.size()));
+}
+
+// Rows of each request's tensor; empty: all of them.
+std::vector<int64_t> ragged_rows(const SafeTensors& file, const StoredTensor& tensor,
+                                 const std::string& name) {
+  const StoredTensor* counts = file.find(name + std::string(kRows));
+  if (!counts) return {};
+  need_shape(*counts, {tensor.shape[0]});
+  std::vector<int64_t> rows = integers(*counts);
+  for (const int64_t n : rows)
+    if (n < 1 || n > tensor.shape[1])
+      fail(counts->where, "has " + std::to_string(n) + " where 1 to " +
+                              std::to_string(tensor.shape[1]) + " rows are possible");
+  return rows;
+}
+
+void keep_ragged(GoldenCase& golden, const StoredTensor& tensor, const std::vector<int64_t>& rows) {
+  if (!golden.ragged.empty() && (golden.ragged != rows || golden.ragged_most != tensor.shape[1]))
+    fail(tensor.where, "has other rows than the ragged tensor before it");
+  golden.ragged = rows;
+  golden.ragged_most = tensor.shape[1];
+}
+
+// Reads the other inputs: tensors whose first axis counts requests.
 void read_tensors(GoldenCase& golden, const SafeTensors& file) {
   for (const auto& name : file.names()) {
-    if (!starts_with(name, "in.") || is_token_input(name)) continue;
+    if (!starts_with(name, "in.") || is_token_input(name) || counts_rows(file, name)) continue;
     const StoredTensor& tensor = file.at(name);
     need_float(tensor);
     if (tensor.shape.size() < 2 || tensor.shape[0] < 1)
@@ -95,11 +124,14 @@ void read_tensors(GoldenCase& golden, const SafeTensors& file) {
       fail(tensor.where, "has another number of rows than the inputs before it");
     golden.tensors.resize(golden.rows.size());
     const Tensor all = tensor.load().to(DType::f32);
-    const Shape shape(tensor.shape.begin() + 1, tensor.shape.end());
+    const std::vector<int64_t> ragged = ragged_rows(file, tensor, name);
+    if (!ragged.empty()) keep_ragged(golden, tensor, ragged);
+    const Shape padded(tensor.shape.begin() + 1, tensor.shape.end());
     auto at = all.as<float>().begin();
-    for (auto& row : golden.tensors) {
-      row.push_back({name.substr(3), shape, {at, at + numel(shape)}});
-      at += numel(shape);
+    for (size_t b = 0; b < golden.tensors.size(); ++b, at += numel(padded)) {
+      Shape shape = padded;
+      if (!ragged.empty()) shape[0] = ragged[b];
+      golden.tensors[b].push_back({name.substr(3), shape, {at, at + numel(shape)}});
     }
   }
 }
@@ -114,9 +146,25 @@ void read_inputs(GoldenCase& golden, const SafeTensors& file) {
   golden.tensors.resize(golden.rows.size());
 }
 
-// Removes the padding of tokens from [B, T, C]; other tensors stay unchanged: [.., C]. `of_tokens`:
-// the tensor must have a value for every token.
-Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_tokens) {
+// The lengths of rows of [B, T, C] without padding: of tokens, or of ragged tensors, of which an
+// encoder may join several rows. Empty: nothing is padded.
+std::vector<int64_t> lengths_in(const GoldenCase& golden, const StoredTensor& tensor,
+                                bool of_encoder) {
+  std::vector<int64_t> lengths;
+  if (tensor.shape.size() != 3) return lengths;
+  const int64_t length = tensor.shape[1];
+  if (of_encoder && !golden.ragged.empty() && golden.ragged_most % length == 0) {
+    for (const int64_t n : golden.ragged) lengths.push_back(n / (golden.ragged_most / length));
+  } else if (length == golden.padded) {
+    for (const auto& row : golden.rows) lengths.push_back(static_cast<int64_t>(row.size()));
+  }
+  return lengths;
+}
+
+// Removes the padding from [B, T, C]; other tensors stay unchanged: [.., C]. `of_tokens`: the
+// tensor must have a value for every token.
+Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_tokens,
+              bool of_encoder = false) {
   const auto rows = static_cast<int64_t>(golden.rows.size());
   if (of_tokens && golden.padded > 0 &&
       (tensor.shape.size() != 3 || tensor.shape[0] != rows || tensor.shape[1] != golden.padded))
@@ -129,17 +177,17 @@ Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_toke
   const int64_t width = tensor.shape.back();
   const Tensor all = tensor.load().to(DType::f32);
   const auto source = all.as<float>();
-  if (tensor.shape.size() != 3 || tensor.shape[1] != golden.padded) {
+  const std::vector<int64_t> lengths = lengths_in(golden, tensor, of_encoder);
+  if (lengths.empty()) {
     Tensor out(DType::f32, {all.numel() / width, width});
     std::copy(source.begin(), source.end(), out.as<float>().begin());
     return out;
   }
-  Tensor out(DType::f32, {golden.tokens(), width});
+  Tensor out(DType::f32, {std::accumulate(lengths.begin(), lengths.end(), int64_t{0}), width});
   auto target = out.as<float>().begin();
   for (int64_t b = 0; b < rows; ++b) {
-    const auto first = source.begin() + b * golden.padded * width;
-    const auto length = static_cast<int64_t>(golden.rows[static_cast<size_t>(b)].size());
-    target = std::copy(first, first + length * width, target);
+    const auto first = source.begin() + b * tensor.shape[1] * width;
+    target = std::copy(first, first + lengths[static_cast<size_t>(b)] * width, target);
   }
   return out;
 }
@@ -197,7 +245,8 @@ void read_outputs(GoldenCase& golden, const SafeTensors& file) {
     } else if (const std::string tap = tap_of(name); !tap.empty()) {
       golden.hidden[tap] = tensor.shape.size() == 4
                                ? channels_last(tensor)
-                               : packed(golden, tensor, starts_with(tap, "hidden."));
+                               : packed(golden, tensor, starts_with(tap, "hidden."),
+                                        starts_with(tap, "encoder_hidden."));
     } else {
       const bool of_tokens = name == "out.logits" || name == "out.last_hidden_state";
       golden.outputs[name.substr(4)] = packed(golden, tensor, of_tokens);

@@ -27,6 +27,9 @@ struct GoldenCase {
   std::vector<std::vector<int64_t>> greedy;  // continuations of the first rows
   std::vector<std::string> not_compared;     // names of tensors without a known meaning
   double bf16_of_spread = 0;  // the other implementation's own error in bfloat16; 0: not known
+  // Rows of each request's ragged tensors, and of the padded ones; empty: they are not ragged.
+  std::vector<int64_t> ragged = {};
+  int64_t ragged_most = 0;
 
   // Error with file and tensor.
   static GoldenCase load(const std::filesystem::path& folder);

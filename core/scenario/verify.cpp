@@ -114,21 +114,23 @@ class Verifier {
     std::vector<std::string> names;
     for (const auto& wanted : engine_->form().tensors) {
       names.push_back(wanted.name);
-      const auto& have = golden_.tensors[0];
-      const auto it = std::find_if(have.begin(), have.end(),
-                                   [&](const NamedTensor& t) { return t.name == wanted.name; });
-      if (it == have.end()) fail("in." + wanted.name, "is missing");
-      Shape shape = wanted.shape;
-      if (wanted.ragged && !it->shape.empty()) shape[0] = it->shape[0];
-      if (it->shape != shape)
-        fail("in." + wanted.name, "has rows of " + shape_text(it->shape) + " where " +
-                                      shape_text(shape) + " are needed");
+      for (const auto& have : golden_.tensors) check_tensor(wanted, have);
     }
     for (const auto& given : golden_.tensors[0])
       if (std::find(names.begin(), names.end(), given.name) == names.end())
         fail("in." + given.name, "is an input that the model does not have",
              did_you_mean(given.name, names));
     if (engine_->form().vocabulary > 0 && golden_.padded == 0) fail("in.input_ids", "is missing");
+  }
+
+  static void check_tensor(const RequestTensor& wanted, const std::vector<NamedTensor>& have) {
+    const auto it = std::ranges::find(have, wanted.name, &NamedTensor::name);
+    if (it == have.end()) fail("in." + wanted.name, "is missing");
+    Shape shape = wanted.shape;
+    if (wanted.ragged && !it->shape.empty()) shape[0] = it->shape[0];
+    if (it->shape != shape)
+      fail("in." + wanted.name,
+           "has rows of " + shape_text(it->shape) + " where " + shape_text(shape) + " are needed");
   }
 
   Limits plain_limits() const {
@@ -349,6 +351,14 @@ class Verifier {
     report_.rows.push_back({what, options_.dtype == DType::f32, same, 0, 0, 0, text});
   }
 
+  // The tokens up to the last one which stands for a row of a tensor.
+  size_t least_tokens(const Request& request) const {
+    const int64_t placeholder = engine_->form().placeholder;
+    if (placeholder < 0) return 0;
+    const auto last = std::find(request.tokens.rbegin(), request.tokens.rend(), placeholder);
+    return static_cast<size_t>(request.tokens.rend() - last);
+  }
+
   // Prefixes of the rows in several lengths, so that batches are ragged and requests come and go.
   std::vector<Request> mixed_requests() const {
     std::vector<Request> list;
@@ -361,7 +371,8 @@ class Verifier {
         Request request =
             prompt(id++, b, std::max<int64_t>(new_tokens_, 8) / static_cast<int64_t>(part));
         // A row may fill the context: one place stays for a token.
-        const size_t length = (request.tokens.size() + part - 1) / part;
+        const size_t length =
+            std::max((request.tokens.size() + part - 1) / part, least_tokens(request));
         request.tokens.resize(std::min(length, static_cast<size_t>(context - 1)));
         const int64_t room = context - static_cast<int64_t>(request.tokens.size());
         request.new_tokens = std::clamp<int64_t>(request.new_tokens, 1, room);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/text/byte_trie.hpp"
 #include "core/text/model.hpp"

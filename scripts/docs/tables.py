@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Redraws the tables of docs/results/*.md, each between `<!-- name -->` and `<!-- end name -->`, from the newest files beside them:
 models.md: `cpu` from *-cpu.json (scripts/bench.sh), `gpu` from every *-<gpu>-*.json with reports of runs of real size, those of gpu_check.sh too (the
-newest of every GPU and workload), `models` from *-<gpu>-models.json (scripts/gpu/models.py). ops.md: `ops` from *-<gpu>-ops.json and *-<gpu>-kernels.json (scripts/gpu/ops.py).
+newest of every GPU and workload), `models` from *-<gpu>-models.json (scripts/gpu/models.py), `vllm` from *-<gpu>-vllm-gain.json (scripts/rivals/vllm.py). ops.md: `ops` from *-<gpu>-ops.json and *-<gpu>-kernels.json (scripts/gpu/ops.py).
 ranks.md: `ranks` from *-ranks.json (scripts/gpu/ranks.py) and *-step.json. verdicts.md: `verdicts` from *-latency.json (scripts/judge/verdict_latency.py), *-verdicts.json (five small cases, by an earlier form of it),
 *-precision.json (scripts/judge/precision.py) and *-judges.json (scripts/judge/compare_judges.py, scripts/judge/compare_gpu_judges.py)."""
 import json
@@ -224,4 +224,22 @@ for source in sorted((root / "docs/results").glob("*-step.json"))[-1:]:
         parts = ", ".join(f"`{plain(k['name'])}` {k['part_ms']:.2f}" for k in r["kernels"][:10])
         ranks.append(f"| {r['rank']} | {r['step_ms']:.1f} ms | {parts} |")
 redraw("ranks", "ranks", ranks)
+
+lines_vllm = []
+for source in of_each_gpu("vllm-gain"):
+    d = json.loads(source.read_text())
+    g = d["gain"]["graph"]
+    lines_vllm += [""] if lines_vllm else []
+    lines_vllm += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, vLLM {d['vllm']}, {g['layers']} layers. "
+                   "Medians of a step, in brackets the lowest and the highest of five rounds.", "",
+                   "| packaged ops | batch | step | change | share | error of logits, rms |", "|---|---|---|---|---|---|"]
+    for name, group in g["groups"].items():
+        for batch, row in group["steps"].items():
+            step, change = row["step_ms"], row["change_ms"]
+            base = g["groups"]["before"]["steps"][batch]["step_ms"]["median"]
+            error = group["logits"].get(batch)
+            cells = [", ".join(group["ops"]) or "none", batch, f"{step['median']:.3f} ms ({step['low']:.3f}-{step['high']:.3f})"]
+            cells += [f"{change['median']:+.3f} ms ({change['low']:+.3f} to {change['high']:+.3f})", f"{100 * change['median'] / base:+.1f} %"] if group["ops"] else ["", ""]
+            lines_vllm.append("| " + " | ".join([*cells, f"{error['decode']['rms']:.4f}" if error and group["ops"] else ""]) + " |")
+redraw("models", "vllm", lines_vllm)
 redraw("models", "models", lines)

@@ -27,7 +27,7 @@ FIGURES = {"prefill_tokens_per_s": "prefill", "decode_tokens_per_s": "decode"}
 
 
 def scenarios():
-    for file in sorted((root / "scenarios").glob("*.yaml")):
+    for file in sorted([*root.glob("scenarios/*.yaml"), *root.glob("registry/models/*/*.yaml")]):
         if re.search(r"^scenario:", file.read_text(), flags=re.M) and re.search(options.only, file.stem):
             yield file
 

@@ -27,14 +27,14 @@ error = json.loads(run(["list", "ops", "--json", "--no-such-option"], 2))
 assert error["verb"] == "list" and "--no-such-option" in error["what"], error
 assert run(["list", "opps"], 2) == "", "an error without --json has no document"
 
-text = (source / "scenarios/mixtral.yaml").read_text()
+text = (source / "scenarios/smoke.yaml").read_text().replace("scenario: smoke", "scenario: mine")
 shutil.copytree(source / "scenarios/workloads", work / "workloads")
 # A provider that is not there, at its line; a cache that holds no request; no time.
-pinned = work / "mixtral.yaml"
+pinned = work / "mine.yaml"
 pinned.write_text(text.replace("seed: 1", "seed: 1\nproviders: {linear: cpuu}", 1))
 line = pinned.read_text().split("providers:")[0].count("\n") + 1
-run(["run", pinned], 2, f"mixtral.yaml:{line}", "there is no baseline `cpuu`", "did you mean `cpu`")
-run(["record", pinned, "--out", work / "recorded"], 2, f"mixtral.yaml:{line}", "did you mean `cpu`")
+run(["run", pinned], 2, f"mine.yaml:{line}", "there is no baseline `cpuu`", "did you mean `cpu`")
+run(["record", pinned, "--out", work / "recorded"], 2, f"mine.yaml:{line}", "did you mean `cpu`")
 run(["run", "smoke", "--device", "cpu", "--pages", "1"], 2, "--pages: 1 pages of 16 tokens cannot hold the longest request", "or more")
 small = (source / "scenarios/smoke.yaml").read_text().replace("scenario: smoke", "scenario: small")
 (work / "small.yaml").write_text(small.replace("limits: {", "limits: {pages: 1, "))

@@ -160,14 +160,14 @@ for name, value, words, part in [
     run(words, 2, part, **{name: value})
 
 # YAML: file, line, what was expected.
-text = (source / "scenarios/mixtral.yaml").read_text()
+text = (source / "scenarios/smoke.yaml").read_text().replace("scenario: smoke", "scenario: mine")
 shutil.copytree(source / "scenarios/workloads", work / "workloads")
-for old, new, parts in [("model: mixtral", "model: mixtrl", ["mixtral"]), ("seed: 1", "sed: 1", ["sed", "seed"]),
-                        ("seed: 1", "seed: one", ["integer"]), ("run: [mixed", "run: [mixd", ["mixed"]),
+for old, new, parts in [("model: llama", "model: llma", ["llama"]), ("seed: 1", "sed: 1", ["sed", "seed"]),
+                        ("seed: 1", "seed: one", ["integer"]), ("run: [smoke", "run: [smok", ["smoke"]),
                         ("seed: 1", "limits: {chunk_tokens: 100000000000}", ["must be at most"])]:
-    bad = work / "mixtral.yaml"
+    bad = work / "mine.yaml"
     bad.write_text(text.replace(old, new, 1))
-    run(["run", bad], 2, "mixtral.yaml:", *parts)
+    run(["run", bad], 2, "mine.yaml:", *parts)
 
 # A scenario whose answers are all alike: a candidate that writes zeros would be right. And what JSON cannot hold is not left out.
 alike = (source / "scenarios/smoke.yaml").read_text().replace("scenario: smoke", "scenario: alike")

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""defaults.py [--write]: compares baselines/models/<domain>/<arch>.json with the defaults of the installed transformers.
+"""defaults.py [--write]: compares `defaults` of registry/models/<domain>/<arch>.yaml with those of the installed transformers.
 
-Each such file holds what the library's configuration class has for a key that a config.json leaves out. fk-host is built with
-these files. --write makes them from the installed version. Keys that only other versions know are named, and are no error.
+They are what the library's configuration class has for a key that a config.json leaves out. Models in C++ have all of them; --write
+writes these from the installed version. Keys that only other versions know are named, and are no error.
 Needs torch and transformers (`mutate.py --venv FOLDER` makes a place with both).
 """
-import argparse, dataclasses, json, math, pathlib, sys
+import argparse, dataclasses, json, math, pathlib, re, sys
 
-import transformers
+import transformers, yaml
 
 HOME = pathlib.Path(__file__).resolve().parents[2]
-MODELS = HOME / "baselines" / "models"
+MODELS = HOME / "registry" / "models"
 CLASSES = {
     "audio/whisper": "Whisper",
     "llm/gemma4_text": "Gemma4Text",
@@ -60,14 +60,12 @@ def defaults(name):
 
 
 def described():
-    """How many values in descriptions (`defaults` of registry/models) are not the library's. Null there follows from other keys."""
-    import yaml
-
+    """How many values in descriptions are not the library's. Null there follows from other keys."""
     wrong = 0
-    for file in sorted(HOME.glob("registry/models/*/*.yaml")):
+    for file in sorted(MODELS.glob("*/*.yaml")):
         info = yaml.safe_load(file.read_text())
         kind = next((getattr(transformers, name) for name in info["architectures"] if hasattr(transformers, name)), None)
-        if kind is None or "defaults" not in info:
+        if kind is None or "defaults" not in info or f"{info['domain']}/{info['arch']}" in CLASSES:
             continue
         here = defaults(kind.config_class.__name__.removesuffix("Config"))
         for key, value in info["defaults"].items():
@@ -77,18 +75,41 @@ def described():
     return wrong
 
 
+def flow(value):
+    """A value in one line of YAML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {flow(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, float):
+        return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+    plainly = isinstance(value, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_-]*", value) and not re.fullmatch("true|false|null|infinity|inf|nan", value, re.I)
+    return value if plainly else json.dumps(value)
+
+
+def block(values):
+    """The key `defaults` in lines of at most 100 characters."""
+    lines, words = ["defaults: {"], [f"{key}: {flow(value)}" for key, value in values.items()]
+    for i, word in enumerate(words):
+        piece = word + ("}" if i + 1 == len(words) else ", ")
+        if len((lines[-1] + piece).rstrip()) > 100:
+            lines.append("  ")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--write", action="store_true", help="make the files instead of comparing them")
+    parser.add_argument("--write", action="store_true", help="write the values instead of comparing them")
     arguments = parser.parse_args()
     wrong = 0 if arguments.write else described()
     for model, name in CLASSES.items():
-        file = MODELS / (model + ".json")
-        here = defaults(name)
+        file = MODELS / (model + ".yaml")
+        here, text = defaults(name), file.read_text()
         if arguments.write:
-            file.write_text(json.dumps(here, indent=2) + "\n")
+            file.write_text(re.sub(r"^defaults: \{.*?\}\n(?=\S)", lambda _: block(here), text, flags=re.M | re.S))
             continue
-        kept = json.loads(file.read_text())
+        kept = yaml.safe_load(text)["defaults"]
         for key in sorted(kept.keys() | here.keys()):
             if key not in here or key not in kept:
                 where = "the file" if key in kept else "transformers " + transformers.__version__

@@ -60,8 +60,7 @@ def models():
     found = {}
     for file in HOME.glob("registry/models/*/*.yaml"):
         info = yaml.safe_load(file.read_text())
-        defaults = info.get("defaults") or json.loads((HOME / "baselines/models" / info["domain"] / (info["arch"] + ".json")).read_text())
-        found |= {name: (info["tiny"], defaults) for name in info["architectures"] if hasattr(transformers, name)}
+        found |= {name: (info["tiny"], info.get("defaults", {})) for name in info["architectures"] if hasattr(transformers, name)}
     return found
 
 

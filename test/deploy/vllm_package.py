@@ -46,7 +46,7 @@ def norms(vllm, name):
           "rms_norm compiled")
 
 
-def layers():
+def layers(package):
     x = torch.randn(2, 3, 24)
     made = stand_in.SiluAndMul()
     assert type(made).__name__ == "FkSiluAndMul" and made.name == "silu_and_mul", "vLLM would not enable it"
@@ -65,7 +65,36 @@ def layers():
           "rotary_embedding without keys")
     linear = sys.modules["vllm.model_executor.layers.linear"]
     weight, bias = torch.randn(10, 24), torch.randn(10)
-    close(linear.dispatch_unquantized_gemm()(None, x, weight, bias), F.linear(x, weight, bias), "linear")
+    product = linear.dispatch_unquantized_gemm()
+    close(product(None, x, weight, bias), F.linear(x, weight, bias), "linear")
+    close(torch.compile(lambda a: product(None, a, weight, bias), fullgraph=True)(x), F.linear(x, weight, bias), "linear compiled")
+    many_rows(package, product)
+
+
+def many_rows(package, product):
+    """A plugin that takes up to 4 rows: vLLM starts with as many as a batch may have, and its own product takes these."""
+    part, rows = sys.modules[f"{package}.vllm"], []
+
+    def few(x, weight, bias):
+        rows.append(len(x))
+        if len(x) > 4:
+            raise RuntimeError("fk::linear: the plugin refuses the call: up to 4 rows of x only")
+        return F.linear(x, weight, bias)
+
+    def broken(x, weight, bias):
+        raise RuntimeError("fk::linear: x: it is f64")
+
+    plain, weight = part.ops, torch.randn(7, 5)
+    try:
+        part.ops = types.SimpleNamespace(linear=few)
+        for count in (9, 3, 9):
+            x = torch.randn(count, 5)
+            close(product(None, x, weight), F.linear(x, weight), f"linear of {count} rows")
+        assert rows == [9, 3], f"the plugin was asked for {rows} rows, not once for 9"
+        part.ops = types.SimpleNamespace(linear=broken)
+        refused(lambda: product(None, torch.randn(2, 5), weight), "it is f64")
+    finally:
+        part.ops = plain
 
 
 def experts():
@@ -148,7 +177,7 @@ def main():
         register()
         register()  # vLLM calls it in each process, and may call it twice
         norms(vllm, name)
-        layers()
+        layers(name)
         experts()
         # The verb refuses attention on a CPU. Its code is the same on a GPU, so it runs here on the reference.
         package = importlib.import_module(name)

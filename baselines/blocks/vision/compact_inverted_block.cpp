@@ -16,7 +16,7 @@ Value activate_images(Builder& b, const Region& r, const std::string& path, Valu
   if (kind == "none") return x;
   const Dims shape = b.shape(x);
   const Value rows = b.reshape(x, {shape[0] * shape[1] * shape[2], shape[3]});
-  Args args = {{"size", shape[3].value()}, {"x", rows}};
+  Args args = {{"x", rows}};
   if (kind != "gelu") args.emplace_back("kind", kind);
   return b.reshape(b.call(kind == "gelu" ? "gelu" : "activation", r.path() + path, args), shape);
 }

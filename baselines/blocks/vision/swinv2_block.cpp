@@ -26,7 +26,7 @@ void expand_swinv2_block(Builder& b, const Region& r) {
   const int64_t tokens = r.integer("window_tokens");
   const Dims image = b.shape(r["x"]);
   const Dims rows = {image[0] * image[1], image[2]};
-  const int64_t windows = image[1].value() / tokens;
+  const Expr windows = image[1] / tokens;
   const Value cut = in_order(b, r, ".windows", r["x"], r["to_windows"]);
   const Value mixed = r.call(b, "window_attention", ".attention",
                              {{"x", b.reshape(cut, {image[0] * windows, tokens, image[2]})}});

@@ -164,10 +164,12 @@ class Sdxl : public Model {
     for (const char* name : {"prompt_ids", "negative_ids"}) {
       if (std::string(name) == "negative_ids" && !c.guided()) continue;
       RequestTensor ids{name, {c.text.positions}};
-      ids.below = static_cast<int32_t>(c.text.vocabulary);
+      ids.below = c.text.vocabulary;
+      ids.dtype = DType::i64;
       inputs.push_back(ids);
       ids.name += "_2";
-      ids.below = static_cast<int32_t>(c.text_2.vocabulary);
+      ids.below = c.text_2.vocabulary;
+      ids.dtype = DType::i64;
       inputs.push_back(ids);
     }
     return denoise_engine({.inputs = inputs,

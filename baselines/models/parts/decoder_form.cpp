@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "baselines/models/parts/description.hpp"
+#include "baselines/models/parts/diffusion.hpp"
 #include "baselines/models/parts/latents.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
@@ -29,6 +30,7 @@ class Reader {
     read_mixture();
     read_scales();
     read_names();
+    read_diffusion(d_, config_, f_);
     need_only(d_, config_);
     d_.refuse_unread(d_, {});
     return std::move(f_);
@@ -452,6 +454,11 @@ bool DecoderForm::is_plain() const {
   const bool names = qkv == llama_qkv && up == llama_up && o == "self_attn.o_proj" &&
                      down == "mlp.down_proj" && before_attention == "input_layernorm" &&
                      before_mlp == "post_attention_layernorm";
+  return names && has_plain_layers();
+}
+
+bool DecoderForm::has_plain_layers() const {
+  const bool norms = !before_attention.empty() && !before_mlp.empty();
   const bool mixed = mixture.experts > 0, has_latents = latent.kv_rank > 0;
   const Mixture& m = mixture;
   // mla_moe_decoder_layer may be in some of the layers, moe_decoder_layer must be in all.
@@ -469,7 +476,7 @@ bool DecoderForm::is_plain() const {
       ropes.size() == 1 && (has_latents || !interleaved) && !std::ranges::count(rope_of, -1);
   const bool bare_blocks =
       gate.empty() && inside_attention.empty() && inside_mlp.empty() && base.rope.query_beta == 0;
-  return names && scales && rotation && experts && attention && bare_blocks && !mxfp4 &&
+  return norms && scales && rotation && experts && attention && bare_blocks && !mxfp4 &&
          !bidirectional && latent.index_heads == 0 && embedding_norm.empty() && norm == Norm::rms &&
          norm_weight && !plus_one && after_attention.empty() && after_mlp.empty() &&
          after_experts.empty() && !parallel &&

@@ -2,12 +2,14 @@
 // A decoder-only model as data: a configuration, read by a description (`decoder` in
 // registry/models/llm/<arch>.yaml). registry/models/README.md has the grammar of descriptions.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "baselines/models/parts/decoder.hpp"
 #include "baselines/models/parts/fp8.hpp"
 #include "baselines/models/parts/text_vectors.hpp"
+#include "core/engines/masked_diffusion/engine.hpp"
 
 namespace fk::parts {
 
@@ -36,6 +38,8 @@ struct DecoderForm {
   std::vector<std::string> heads;  // tensors that nobody reads
   std::string embedding_norm;      // of the embeddings; empty: there is none
   bool first_layer_bare = false;   // without before_attention
+  // Llama's layers without a causal mask and a cache: tokens are chosen in any order.
+  std::optional<MaskedDiffusionOptions> diffusion;
 
   // Norms of queries and keys. `head`: an RMS norm over every head. `head_after`: the same after
   // the rotation. `head_layer`: a layer norm over every head. `full`: an RMS norm over all heads at
@@ -130,6 +134,8 @@ struct DecoderForm {
   // (moe_decoder_layer, mla_moe_decoder_layer). All but the experts must have Llama's checkpoint
   // names.
   bool is_plain() const;
+  // The same for any checkpoint names.
+  bool has_plain_layers() const;
 };
 
 // Pairs of a contract's name and the form's name in checkpoints. Each part of a fused tensor has

@@ -3,6 +3,7 @@
 // form are recorded as whole layers (dense_decoder.hpp), all other layers as their parts.
 #include "baselines/models/parts/decoder_form.hpp"
 #include "baselines/models/parts/dense_decoder.hpp"
+#include "baselines/models/parts/diffusion.hpp"
 
 namespace fk::parts {
 
@@ -155,6 +156,7 @@ class TableLayers final : public DenseDecoder {
 
 std::unique_ptr<Model> make_table_decoder(const Config& description, const Config& config) {
   DecoderForm form = read_decoder_form(description, config);
+  if (form.diffusion) return make_diffusion(std::move(form));
   if (form.bidirectional) return std::make_unique<TableBidirectional>(std::move(form));
   if (form.is_plain() && (form.mixture.experts > 0 || form.latent.kv_rank > 0))
     return std::make_unique<TableLayers>(std::move(form));

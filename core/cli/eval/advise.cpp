@@ -152,7 +152,7 @@ int advise(AdviseArguments& a) {
 
 std::function<int()> add_advise(const Options& app) {
   auto a = std::make_shared<AdviseArguments>();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
+  app.add_option("SCENARIO", a->scenario, "a file, or the name of a scenario").required();
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
   app.add_option("--device", a->device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_option("--workload", a->workloads, "only this workload (may be repeated)")

@@ -45,6 +45,7 @@ class RaggedModel final : public Model {
     const Expr rows = n.axis("R");
     const Value x = n.input("patches", DType::f32, {rows, multiple_ * kPatch});
     const Value y = n("linear", "vision", {{"out_features", kWidth}, {"x", x}});
+    n.tap("encoder_hidden.0", {y});
     n("scatter_rows", "vision.keep",
       {{"x", y}, {"rows", n.input("state_rows", DType::i32, {rows})}, {"out", seen(n)}});
   }

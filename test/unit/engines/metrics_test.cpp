@@ -274,3 +274,103 @@ TEST_CASE("lat looks at the direction of latents and at the noise of images, eac
   empty.at(1).tensors.pop_back();
   CHECK_THAT(lat.compare(empty, want, false).wrong, ContainsSubstring("image"));
 }
+
+namespace {
+
+// A result of `width` normal numbers for each request; every request has its own.
+Answers recommended(int64_t requests, int64_t width, double noise, uint64_t seed) {
+  fk::Random values(4), errors(seed);
+  Answers answers;
+  for (int64_t id = 1; id <= requests; ++id) {
+    NamedTensor scores{"scores", {width}, {}};
+    for (int64_t i = 0; i < width; ++i)
+      scores.values.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    answers[static_cast<uint64_t>(id)].tensors.push_back(std::move(scores));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("rec has no loss for equal orders, and half of all pairs wrong for a random order") {
+  const fk::Metric& rec = metric("rec");
+  constexpr int64_t kClicks = 200, kUsers = 20, kItems = 500;
+  const Answers clicks = recommended(kClicks, 1, 0, 0), users = recommended(kUsers, kItems, 0, 0);
+  for (const Answers* all : {&clicks, &users}) {
+    const fk::ErrorNumbers equal = rec.compare(*all, *all, false);
+    CHECK(more(equal, "auc_loss") == 0);
+    CHECK(more(equal, "regret") == 0);
+    CHECK(more(equal, "ndcg_loss") == 0);
+  }
+  const fk::ErrorNumbers shuffled = rec.compare(recommended(kClicks, 1, 1e6, 7), clicks, false);
+  CHECK(std::abs(more(shuffled, "auc_loss") - 0.5) < 0.1);
+  const fk::ErrorNumbers mixed = rec.compare(recommended(kUsers, kItems, 1e6, 7), users, false);
+  CHECK(more(mixed, "ndcg_loss") > 0.3);
+}
+
+TEST_CASE("rec allows small errors, and no other order") {
+  const fk::Metric& rec = metric("rec");
+  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  for (const int64_t width : {int64_t{1}, int64_t{300}}) {
+    const Answers want = recommended(100, width, 0, 0);
+    const fk::ErrorNumbers noisy = rec.compare(recommended(100, width, 0.003, 5), want, false);
+    const fk::ErrorLimits limits = rec.candidate_limits(noisy, scale);
+    const fk::ErrorNumbers other = rec.compare(recommended(100, width, 0.003, 6), want, false);
+    const fk::ErrorNumbers wrong = rec.compare(recommended(100, width, 1, 6), want, false);
+    REQUIRE(limits.more.size() == other.more.size());
+    for (size_t i = 0; i < limits.more.size(); ++i) CHECK(other.more[i].value <= limits.more[i]);
+    const size_t judged = width == 1 ? 1 : 2;  // regret, or ndcg_loss
+    CHECK(wrong.more[judged].value > limits.more[judged]);
+  }
+}
+
+namespace {
+
+// Images of waves, moved by `shifted` pixels. The last image alone has noise.
+Answers rendered(double noise, uint64_t seed, int64_t shifted = 0) {
+  constexpr int64_t kRows = 40, kColumns = 56;
+  fk::Random errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= kImages; ++id) {
+    NamedTensor image{"image", {kRows, kColumns, 3}, {}};
+    for (int64_t i = 0; i < kRows * kColumns * 3; ++i) {
+      const auto x = static_cast<double>(i / 3 % kColumns + shifted);
+      const auto y = static_cast<double>(i / 3 / kColumns);
+      const double value = 0.5 + 0.5 * std::sin(x * 0.7 + y * 0.3 + static_cast<double>(i % 3));
+      const double error = id == kImages ? noise * errors.normal() : 0;
+      image.values.push_back(static_cast<float>(value + error));
+    }
+    answers[id].tensors.push_back(std::move(image));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("ren knows the error of the worst image, and an image of another structure") {
+  const fk::Metric& ren = metric("ren");
+  const Answers want = rendered(0, 0);
+  const fk::ErrorNumbers equal = ren.compare(want, want, false);
+  CHECK(more(equal, "mse") == 0);
+  CHECK(std::abs(more(equal, "ssim_loss")) < 1e-12);
+  const fk::ErrorNumbers noisy = ren.compare(rendered(0.01, 5), want, false);
+  CHECK(std::abs(more(noisy, "mse") - 1e-4) < 2e-5);
+  const fk::ErrorNumbers shifted = ren.compare(rendered(0, 0, 3), want, false);
+  CHECK(more(shifted, "ssim_loss") > 0.5);
+
+  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  const fk::ErrorLimits limits = ren.candidate_limits(noisy, scale);
+  const fk::ErrorNumbers other = ren.compare(rendered(0.01, 6), want, false);
+  const fk::ErrorNumbers wrong = ren.compare(rendered(0.2, 6), want, false);
+  REQUIRE(limits.more.size() == other.more.size());
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(other.more[i].value <= limits.more[i]);
+    CHECK(wrong.more[i].value > limits.more[i]);
+    CHECK(shifted.more[i].value > limits.more[i]);
+  }
+}
+
+TEST_CASE("ren needs an image") {
+  CHECK_THAT(metric("ren").compare(classes(0, 0), classes(0, 0), false).wrong,
+             ContainsSubstring("[rows, columns, colours]"));
+}

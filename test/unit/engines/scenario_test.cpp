@@ -86,6 +86,23 @@ TEST_CASE("scenario_of_the_project_loads_in_both_profiles") {
   }
 }
 
+// If this fails, `run llama3.1` needs a file beside the model's, or drives another model.
+TEST_CASE("scenario_of_a_model_stands_in_its_file") {
+  const auto file = fk::find_scenario("llama3.1");
+  CHECK(file.filename() == "llama.yaml");
+  const fk::Scenario s = fk::load_scenario(file, "tiny");
+  CHECK(s.name == "llama3.1");
+  CHECK(s.arch == "llama");
+  CHECK(s.config.integer("hidden_size") == 128);
+  CHECK(s.workloads.size() == 5);
+  CHECK(fk::find_scenario("scenarios/mixtral.yaml") == fk::find_scenario("mixtral"));
+  CHECK_THAT(message_of<fk::Error>([] { fk::find_scenario("scenarios/mixtrl.yaml"); }),
+             ContainsSubstring("`mixtral`"));
+  CHECK_THAT(message_of<fk::Error>(
+                 [] { fk::load_scenario(fk::find_model_info("starcoder2").where, "tiny"); }),
+             ContainsSubstring("has no scenario"));
+}
+
 TEST_CASE("scenario_tiny_applies_sizes_and_scaling") {
   const ScenarioSetting dir;
   const fk::Scenario s = fk::load_scenario(dir.write("mine.yaml", scenario("")), "tiny");

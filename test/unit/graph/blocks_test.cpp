@@ -72,13 +72,8 @@ Args arguments(Builder& b, const Contract& contract, const fk::Case& c) {
     const auto it = c.init.find(slot.name);
     add_init(args, axes, slot, it == c.init.end() ? nullptr : &it->second);
   }
-  // Models know the size of their images, and a block may need it for a constructor.
-  const bool of_images = c.where.find("/vision/") != std::string::npos;
-  const auto is_side = [&](const std::string& letter) {
-    return of_images && (letter == "IH" || letter == "IW" || letter == "S");
-  };
   for (const auto& [letter, value] : c.axes)
-    if (!axes.count(letter)) axes[letter] = is_side(letter) ? Expr(value) : b.axis(letter);
+    if (!axes.count(letter)) axes[letter] = b.axis(letter);
   for (const auto id : {SectionId::weights, SectionId::forward}) {
     for (const auto& slot : contract.section(id)) {
       if (!slot.is_tensor()) {
