@@ -18,13 +18,14 @@ class ToyDenoiser final : public Model {
         sampler_(read_sampler(config.child("scheduler"), config.integer("steps"))) {}
 
   std::unique_ptr<Engine> engine() const override {
-    return denoise_engine({.inputs = {{"noise", {width_}},
-                                      {"wanted", {width_}},
-                                      {.name = "row", .shape = {1}, .below = 3}},
-                           .sampler = sampler_,
-                           .guidance = guidance_,
-                           .outputs = {"result"},
-                           .ends = true});
+    return denoise_engine(
+        {.inputs = {{"noise", {width_}},
+                    {"wanted", {width_}},
+                    {.name = "row", .shape = {1}, .below = 3, .dtype = DType::i64}},
+         .sampler = sampler_,
+         .guidance = guidance_,
+         .outputs = {"result"},
+         .ends = true});
   }
 
   void forward(Net& n, const std::string& phase) const override {
