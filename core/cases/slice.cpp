@@ -10,7 +10,7 @@ namespace fk {
 
 namespace {
 
-// Whether a field has numbers of rows along one of these axes: the smaller case lacks most of them.
+// True if a field has numbers of rows along one of these axes: the smaller case lacks most of them.
 bool names_rows(const ResolvedCase& r, const std::map<std::string, int64_t>& axes) {
   return std::ranges::any_of(axes, [&](const auto& axis) {
     return std::ranges::any_of(r.fields, [&](const CaseField& f) {
