@@ -74,6 +74,18 @@ if(fk_missing)
   message(FATAL_ERROR "packages are missing; install them with\n  apt-get install -y ${fk_missing}\n")
 endif()
 
+# OpenCL devices need a loader and its headers; a driver is found when the host runs.
+set(FK_OPENCL AUTO CACHE STRING "ON, OFF, or AUTO: where the OpenCL loader and its headers are found")
+set(fk_use_opencl OFF)
+if(FK_OPENCL AND NOT FK_SANITIZE)  # a driver compiles in the process, and knows no sanitizer
+  find_package(OpenCL QUIET)
+  if(OpenCL_FOUND)
+    set(fk_use_opencl ON)
+  elseif(NOT FK_OPENCL STREQUAL "AUTO")
+    message(FATAL_ERROR "-DFK_OPENCL=${FK_OPENCL}: no OpenCL loader or headers; apt-get install -y ocl-icd-opencl-dev")
+  endif()
+endif()
+
 # fk_optional(<target> <package> <library> <definition> <what is off>): links a library that may be missing;
 # the sources of the target see the definition where it is there. -DFK_WITH_<package>=OFF does without it.
 function(fk_optional target package library definition off)

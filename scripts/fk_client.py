@@ -114,10 +114,12 @@ def main():
     parser.add_argument("--op", dest="ops", action="append", default=[])
     parser.add_argument("--size", default="full")
     parser.add_argument("--seconds", type=float, help="seconds per case and provider; 0: correctness alone")
+    parser.add_argument("--notes", help="a file with the author's words for the archive, as notes.json")
     parser.add_argument("--certificate", help="the server's certificate")
     a = parser.parse_args()
     client = Client(a.url, os.environ.get("FK_TOKEN"), a.certificate)
-    options = {"ops": a.ops, "size": a.size} | ({} if a.seconds is None else {"seconds": a.seconds})
+    options = {"ops": a.ops, "size": a.size, "seconds": a.seconds, "notes": a.notes and json.loads(pathlib.Path(a.notes).read_text())}
+    options = {key: value for key, value in options.items() if value is not None}
     id = client.submit(a.file, a.language, **options)["id"]
     for job in client.events(id):
         print(job["state"], job["place"] or "", job["step"], file=sys.stderr)

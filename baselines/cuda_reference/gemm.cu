@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear, batched_linear, linear_fp8_block and the grouped products of experts, with weights in floats, f8e4m3 blocks
+// linear, batched_linear, matmul_nt, pairwise_dots, linear_fp8_block and the grouped products of experts, with weights in floats, f8e4m3 blocks
 // or mxfp4.
 #include "fk/ops/batched_linear.h"
 #include "fk/ops/linear.h"
 #include "fk/ops/linear_fp8_block.h"
+#include "fk/ops/matmul_nt.h"
 #define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "fk/ops/moe_grouped_gemm.h"
 #include "fk/ops/moe_grouped_gemm_fp8_block.h"
 #include "fk/ops/moe_grouped_gemm_mxfp4.h"
+#include "fk/ops/pairwise_dots.h"
 #include "product.cuh"
 
 namespace {
@@ -28,6 +30,28 @@ struct BatchedLinear : Plain<fk::batched_linear> {
     const int64_t m = a.x->shape[0], n = init.out_features, k = init.in_features, heads = init.num_heads;
     multiply_rows(ref(a.x), Dense{ref(weights.weight), n, k}, Ref{}, ref(a.out),
                   Rows{nullptr, nullptr, 1, m, a.x->strides[0], a.x->strides[1], heads * n, n}, m, heads, kTiles, ctx);
+  }
+};
+struct MatmulNt : Plain<fk::matmul_nt> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t m = a.x->shape[1], n = a.y->shape[1], k = init.size;
+    multiply_rows(ref(a.x), Dense{ref(a.y), n, k}, Ref{}, ref(a.out), Rows{nullptr, nullptr, 1, m, k, m * k, n, m * n}, m, a.x->shape[0], kTiles, ctx);
+  }
+};
+struct PairwiseDots : Plain<fk::pairwise_dots> {
+  using Plain::Plain;
+  // A thread for each ordered pair of rows; those in the wrong order do nothing.
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const int64_t features = a.x->shape[1], width = init.size, pairs = features * (features - 1) / 2;
+    for_each(a.x->shape[0] * features * features, ctx, [=] __device__(int64_t at) {
+      const int64_t j = at % features, i = at / features % features, b = at / features / features;
+      if (i >= j) return;
+      double sum = 0;
+      for (int64_t c = 0; c < width; ++c) sum += load(x, (b * features + i) * width + c) * load(x, (b * features + j) * width + c);
+      store(out, b * pairs + i * features - i * (i + 1) / 2 + j - i - 1, sum);
+    });
   }
 };
 
@@ -119,6 +143,8 @@ struct MoeGroupedGemmFp8Block : Plain<fk::moe_grouped_gemm_fp8_block> {
 };
 FK_OP(linear, Linear);
 FK_OP(batched_linear, BatchedLinear);
+FK_OP(matmul_nt, MatmulNt);
+FK_OP(pairwise_dots, PairwiseDots);
 FK_OP(linear_fp8_block, LinearFp8Block);
 FK_OP(moe_grouped_gemm, MoeGroupedGemm);
 FK_OP(moe_grouped_gemm_fp8_block, MoeGroupedGemmFp8Block);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// spmm_csr: one thread per element of the output, which sums its row's entries in their order.
 // sparse_conv_neighbor_map with a bit for every cell of the output's grid. An output's rank is the
 // number of bits before its own, so nothing is sorted. Bits are only set, so their order does not
 // matter.
 #include "common.cuh"
 #include "fk/ops/sparse_conv_neighbor_map.h"
+#include "fk/ops/spmm_csr.h"
 
 namespace {
 using namespace fkr;
@@ -118,6 +120,21 @@ struct NeighborMap : Plain<fk::sparse_conv_neighbor_map> {
   }
 };
 
+struct SpmmCsr : Plain<fk::spmm_csr> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref values = ref(a.values), x = ref(a.x), out = ref(a.out);
+    const auto *indptr = fk::data<int32_t>(a.indptr), *indices = fk::data<int32_t>(a.indices);
+    const int64_t width = init.size;
+    for_each(a.out->shape[0] * width, ctx, [=] __device__(int64_t i) {
+      const int64_t m = i / width, c = i % width;
+      double sum = 0;
+      for (int64_t j = indptr[m]; j < indptr[m + 1]; ++j) sum += load(values, j) * load(x, indices[j] * width + c);
+      store(out, i, sum);
+    });
+  }
+};
+FK_OP(spmm_csr, SpmmCsr);
 FK_OP(sparse_conv_neighbor_map, NeighborMap);
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kNotesMost = size_t{64} << 10, kLogMost = 4000, kSentenceMost = 500;
+constexpr size_t kLogMost = 4000, kSentenceMost = 500;
 constexpr size_t kCasesMost = 32;
 
 std::string ending(const std::string& text, size_t most) {

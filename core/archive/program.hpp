@@ -31,6 +31,7 @@ struct ProgramNotes {
   int64_t island = 0;
 };
 inline constexpr const char* kNotesFile = "notes.json";
+inline constexpr size_t kNotesMost = size_t{64} << 10;  // bytes
 inline constexpr const char* kStages[] = {"draft", "refine"};
 template <class Visitor>
 void fields(Visitor& v, ProgramNotes& n) {

@@ -36,6 +36,17 @@ Variant exact_variant(const ResolvedCase& resolved, const Variant& variant, Exac
 
 }  // namespace
 
+Exact exact_on_device(const ResolvedCase& resolved, const CaseValues& values) {
+  const auto moved = [&](const CaseField& f) {
+    const auto its = values.find(f.slot->name);
+    return f.present && f.slot->section == SectionId::forward && its != values.end() &&
+           std::ranges::any_of(its->second, [&](const Tensor& t) {
+             return is_float(t.dtype) && bytes(t.dtype) > bytes(f.dtype);
+           });
+  };
+  return std::ranges::any_of(resolved.fields, moved) ? Exact::forward : Exact::outputs;
+}
+
 ResolvedCase exact_call(const ResolvedCase& resolved, const Case& source, const Variant& variant,
                         Exact which) {
   ResolvedCase call = resolve(*resolved.contract, source, exact_variant(resolved, variant, which));

@@ -10,6 +10,11 @@ namespace fk {
 // path through a decomposition. Codes become float32 for `outputs` and `all` (codes.hpp).
 enum class Exact { outputs, forward, wide, all };
 
+// The floats of a call of an oracle on a device. Its inputs keep their dtype, which saves memory.
+// But `values` may be wider than their fields: inputs which a few units of float32 have moved. 16
+// bits would round these moves away, and the answer would show no noise.
+Exact exact_on_device(const ResolvedCase& resolved, const CaseValues& values);
+
 // `resolved` is `source` with `variant`; its scalars stay. Errors as in resolve().
 ResolvedCase exact_call(const ResolvedCase& resolved, const Case& source, const Variant& variant,
                         Exact which);

@@ -10,6 +10,15 @@ namespace fk {
 
 namespace {
 
+// Whether a field has numbers of rows along one of these axes: the smaller case lacks most of them.
+bool names_rows(const ResolvedCase& r, const std::map<std::string, int64_t>& axes) {
+  return std::ranges::any_of(axes, [&](const auto& axis) {
+    return std::ranges::any_of(r.fields, [&](const CaseField& f) {
+      return f.present && f.values == "randint(0," + axis.first + ")";
+    });
+  });
+}
+
 // The axes of the smaller case; empty when there is none.
 std::map<std::string, int64_t> smaller_axes(const ResolvedCase& r, const CaseValues& values,
                                             int64_t keep) {
@@ -44,7 +53,7 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
     if (code.rows.eval(r.axes) > 1) return std::nullopt;
   Variant small = variant;
   const auto axes = smaller_axes(r, values, keep);
-  if (axes.empty()) return std::nullopt;
+  if (axes.empty() || names_rows(r, axes)) return std::nullopt;
   for (const auto& [axis, value] : axes) small.axes[axis] = value;
   Slice out{resolve(*r.contract, source, small), small, {}, {}};
   out.resolved.scalars = r.scalars;  // bounds are unchanged

@@ -118,7 +118,11 @@ std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cas
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,
                          const CheckOptions& options);
 
-// The variants of a case to check. The first is the case as written.
+// The variants of a case with other dtypes, for a case of any size.
+std::vector<Variant> dtype_variants(const Contract& contract, const Case& source);
+
+// The variants of a case to check. The first is the case as written. Those of a `full` case have no
+// other dtypes, to save time.
 std::vector<Variant> variants_of(const Contract& contract, const Case& source, bool quick);
 
 // Applies `shrink` to the axes of a case that count rows, and stores the results in `variant`. A

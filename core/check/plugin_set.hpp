@@ -45,7 +45,7 @@ void need_built(const std::string& name);
 // A plugin of FK_PLUGIN_PATH with this beginning ("reference.acme") is the reference on the CPU of
 // ops which `reference` does not have: a vendor's own ops.
 constexpr const char* kVendorReference = "reference.";
-// "reference", "cuda_reference" and the vendors' references.
+// "reference", "cuda_reference", "opencl_reference" and the references of vendors.
 bool is_oracle(const std::string& plugin);
 // The name to show: the plugin's own, else its file's.
 std::string plugin_name(const FoundPlugin& plugin);

@@ -24,34 +24,6 @@ int64_t odd_below(int64_t n) {
   return std::min<int64_t>(n, 1);
 }
 
-void add_dtypes(const Contract& c, const Case& source, std::vector<Variant>& out) {
-  const ResolvedCase written = resolve(c, source, {});
-  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-    Variant v;
-    v.name = name(type);
-    bool differs = false;
-    for (const auto& f : written.fields) {
-      if (!f.slot->dtype_of.empty() || !is_float(f.dtype)) continue;
-      const auto& allowed = f.slot->dtypes;
-      if (allowed.size() < 2 || std::find(allowed.begin(), allowed.end(), type) == allowed.end())
-        continue;
-      v.dtypes[f.slot->name] = type;
-      differs |= f.present && f.dtype != type;
-    }
-    if (differs) out.push_back(v);
-    // An output in another dtype: float32 from half inputs.
-    if (type != DType::bf16 || !differs) continue;
-    for (const auto& f : written.fields) {
-      if (f.slot->section != SectionId::forward || f.slot->role != Role::out) continue;
-      if (!v.dtypes.count(f.slot->name)) continue;
-      Variant mixed = v;
-      mixed.name = "bf16, " + f.slot->name + " f32";
-      mixed.dtypes[f.slot->name] = DType::f32;
-      out.push_back(mixed);
-    }
-  }
-}
-
 void add_optionals(const Contract& c, const Case& source, std::vector<Variant>& out) {
   std::vector<std::string> units;
   for (const auto id : {SectionId::weights, SectionId::forward}) {
@@ -106,10 +78,41 @@ void shrink_rows(const Case& source, const std::function<int64_t(int64_t)>& shri
   }
 }
 
+std::vector<Variant> dtype_variants(const Contract& c, const Case& source) {
+  std::vector<Variant> out;
+  const ResolvedCase written = resolve(c, source, {});
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    Variant v;
+    v.name = name(type);
+    bool differs = false;
+    for (const auto& f : written.fields) {
+      if (!f.slot->dtype_of.empty() || !is_float(f.dtype)) continue;
+      const auto& allowed = f.slot->dtypes;
+      if (allowed.size() < 2 || std::find(allowed.begin(), allowed.end(), type) == allowed.end())
+        continue;
+      v.dtypes[f.slot->name] = type;
+      differs |= f.present && f.dtype != type;
+    }
+    if (differs) out.push_back(v);
+    // An output in another dtype: float32 from half inputs.
+    if (type != DType::bf16 || !differs) continue;
+    for (const auto& f : written.fields) {
+      if (f.slot->section != SectionId::forward || f.slot->role != Role::out) continue;
+      if (!v.dtypes.count(f.slot->name)) continue;
+      Variant mixed = v;
+      mixed.name = "bf16, " + f.slot->name + " f32";
+      mixed.dtypes[f.slot->name] = DType::f32;
+      out.push_back(mixed);
+    }
+  }
+  return out;
+}
+
 std::vector<Variant> variants_of(const Contract& c, const Case& source, bool quick) {
   std::vector<Variant> out(1);
   if (quick) return out;
-  if (source.size != "full") add_dtypes(c, source, out);
+  if (source.size != "full")
+    for (Variant& v : dtype_variants(c, source)) out.push_back(std::move(v));
   if (source.size == kRangeSize) return out;
   bool strided = false, deep = false, pair = false;
   for (const auto& slot : c.section(SectionId::forward)) {

@@ -238,6 +238,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   for (const auto& language : all) workshop.read.push_back(language.dir);
   bool cuda = false;
   std::vector<std::string> objects;
+  std::set<std::string> libraries;  // words of the linker for languages
   for (size_t i = 0; i < sources.size(); ++i) {
     const fs::path object =
         work / (std::to_string(i) + "-" + sources[i].filename().string() + ".o");
@@ -251,6 +252,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       source = *made;
       folders.push_back(language->dir);
       if (language->cuda) folders.push_back(cuda_home() / "include");
+      if (!language->library.empty()) libraries.insert("-l" + language->library);
     }
     auto line = compile_line(source, object, folders, build_id, recipe);
     if (language && language->cuda)
@@ -273,6 +275,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
                "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", "-Wl,--build-id"});
   for (const auto& word : recipe.linker_words()) link.push_back(word);
   const bool runtime = cuda || contains(recipe.libraries, "cudart");
+  link.insert(link.end(), libraries.begin(), libraries.end());
   if (runtime) link.insert(link.end(), {"-L" + (cuda_home() / "lib64").string(), "-lcudart"});
   if (run_compiler(link, workshop, said) != 0) return need_room(work), std::nullopt;
   std::error_code code;
@@ -333,7 +336,7 @@ void fields(Visitor& v, BuildDocument& d) {
   v("built", d.built, "true: there is a plugin, and verbs take it");
   v("notes", d.notes, "remarks: lint, names, an older plugin that stays");
   v("error", d.error, "the first error; empty: none");
-  v("next", d.next, "a hint for the error; empty: none");
+  v("next", d.next, "the next step: a hint for the error, or the command after this one");
   v("log", d.log, "the compilers' output, cut to a readable length");
 }
 FK_DOCUMENT(build, BuildDocument);
@@ -351,6 +354,7 @@ BuildDocument build_document(const fs::path& dir, std::string* said) {
                           " stays from older sources; each verb that uses it says so");
     out.error = first_error(*said);
     out.next = next_of_error(*said);
+    if (out.next.empty()) out.next = "Mend this error first: later ones may follow from it.";
     return out;
   }
   out.built = true;
@@ -375,6 +379,8 @@ BuildDocument build_document(const fs::path& dir, std::string* said) {
   out.file = *library;
   out.plugin = note.name;
   out.version = note.version;
+  out.next = out.built ? "fk-host check " + build_name(dir)
+                       : "Mend this error: no verb takes the plugin before.";
   return out;
 }
 
@@ -388,7 +394,7 @@ void print_build(const BuildDocument& d) {
   if (!d.error.empty())
     std::fprintf(stderr, "fk-host: %s: %s\n", fs::path(d.folder).filename().c_str(),
                  d.error.c_str());
-  if (!d.next.empty()) std::fprintf(stderr, "fk-host: %s\n", d.next.c_str());
+  if (!d.built) std::fprintf(stderr, "fk-host: %s\n", d.next.c_str());
 }
 
 struct BuildArguments {

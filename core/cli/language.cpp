@@ -24,11 +24,11 @@ std::vector<Language> languages() {
       const fs::path file = entry.path() / "language.yaml";
       if (!fs::is_regular_file(file, none)) continue;
       const Yaml root = Yaml::load(file);
-      root.only({"extension", "marker", "device", "values", "compiler", "installation"});
+      root.only({"extension", "marker", "device", "values", "compiler", "installation", "library"});
       out.push_back({entry.path().filename(), root.at("extension").text(), root.at("marker").text(),
                      entry.path(), root.text_or("device", "cuda") == "cuda",
                      root.text_or("values", "") != "untested", root.text_or("compiler", ""),
-                     root.text_or("installation", "")});
+                     root.text_or("installation", ""), root.text_or("library", "")});
     }
   }
   std::sort(out.begin(), out.end(),

@@ -2,7 +2,8 @@
 // Languages of candidates besides C, C++ and CUDA. A folder plugin_api/adapters/NAME with a file
 // language.yaml is a language; there is no list. Its parts:
 //   language.yaml  extension: ".py"; marker: a text that each source of the language has
-//                  device: cuda (the default) or cpu; cuda adds the toolkit's headers and runtime
+//                  device: cuda (the default), cpu or opencl; cuda adds the toolkit's headers and
+//                  runtime. library: OpenCL, say; its plugins link it
 //                  compiler: a program that build.py starts, also named by the variable of the same
 //                  name in capitals; installation: words that make it print its folder
 //   build.py       SOURCE --header H --arch "90 100" --out OUT.cpp: one source -> one C++ file,
@@ -26,6 +27,7 @@ struct Language {
   std::filesystem::path dir;
   bool cuda = true, tested = true;
   std::string compiler, installation;  // empty: the scripts need Python alone
+  std::string library;                 // empty: none
 };
 
 // All of them, by name.

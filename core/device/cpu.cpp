@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU as a device: aligned host memory, copies that are memcpy, no stream.
-#include <fcntl.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -18,9 +17,9 @@
 
 #include "core/base/cores.hpp"
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
+#include "core/device/shared_mappings.hpp"
 
 namespace fk {
 
@@ -137,23 +136,12 @@ class Cpu final : public Device {
   }
   Shared allocate_with_gaps(int64_t bytes, int64_t gaps, const std::string& purpose,
                             Sharing others) override {
-    auto memory =
-        SharedMemory::create(purpose, static_cast<size_t>(std::max<int64_t>(bytes, 1)), gaps);
-    if (others == Sharing::read) memory.seal_future_writes();
-    memory.seal_seals();
-    Shared shared{memory.data(), ::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)};
-    shared_.push_back(std::move(memory));
-    return shared;
+    return shared_.create(bytes, gaps, purpose, others);
   }
   void* open_shared(int fd, int64_t bytes, Sharing mine) override {
-    shared_.push_back(SharedMemory::from_fd(fd, static_cast<size_t>(std::max<int64_t>(bytes, 1)),
-                                            mine == Sharing::write));
-    shared_.back().drop_descriptor();  // plugins run beside it
-    return shared_.back().data();
+    return shared_.open(fd, bytes, mine);
   }
-  void close_shared(void* data, int64_t) override {
-    std::erase_if(shared_, [&](const SharedMemory& memory) { return memory.data() == data; });
-  }
+  void close_shared(void* data, int64_t) override { shared_.close(data); }
   std::unique_ptr<Stopwatch> stopwatch() override { return std::make_unique<Steady>(); }
   void synchronize() override {}
   void* stream() override { return nullptr; }
@@ -164,7 +152,7 @@ class Cpu final : public Device {
 
  private:
   int32_t threads_ = usable_cores();
-  std::vector<SharedMemory> shared_;
+  SharedMappings shared_;
 };
 
 std::vector<std::string> names() { return {"cpu"}; }

@@ -80,6 +80,8 @@ void Device::copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_
   upload(to, tokens.data(), bytes);
 }
 
+bool has_device_kind(const std::string& kind) { return kinds().count(kind) > 0; }
+
 std::vector<std::string> device_names() {
   std::vector<std::string> all;
   for (const auto& [kind, functions] : kinds()) {

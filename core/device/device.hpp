@@ -172,7 +172,8 @@ struct DeviceRegistration {
 // "cpu" or "cuda:0" ("cuda" is the first one). Error with the reason when the device does not
 // exist; a HostError where this machine has no device of the kind.
 std::unique_ptr<Device> open_device(const std::string& name);
-std::vector<std::string> device_names();  // names that open_device accepts here
+bool has_device_kind(const std::string& kind);  // in this build
+std::vector<std::string> device_names();        // names that open_device accepts here
 
 // Owns one allocation of the host.
 class HostMemory {

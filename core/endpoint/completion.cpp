@@ -82,7 +82,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     }
     parts_.metrics.begin(static_cast<int64_t>(prompt_tokens_));
     for (size_t c = 0; c < choices_.size(); ++c)
-      choices_[c].id = parts_.model.submit(
+      choices_[c].id = parts_.submit(
           request_of(c), [me = shared_from_this(), c](RunnerEvent& event) { me->hear(c, event); });
   }
 
@@ -93,7 +93,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     for (Choice& choice : choices_) {
       if (!choice.finish.empty()) continue;
       choice.finish = "abort";
-      parts_.model.cancel(choice.id);
+      parts_.cancel(choice.id);
       parts_.metrics.end("abort", now_seconds() - begin_s_);
     }
   }
@@ -177,7 +177,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
       choice.text += choice.stop.push(choice.words->finish());
       choice.text += choice.stop.finish();
     }
-    if (!ended) parts_.model.cancel(choice.id);
+    if (!ended) parts_.cancel(choice.id);
     parts_.metrics.end(reason, now_seconds() - begin_s_);
   }
 

@@ -3,11 +3,13 @@
 // whole or as server-sent events.
 #pragma once
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/endpoint/completion_request.hpp"
 #include "core/endpoint/endpoint_metrics.hpp"
 #include "core/endpoint/live_model.hpp"
+#include "core/endpoint/mirror.hpp"
 #include "core/service/http_app.hpp"
 #include "core/text/tokenizer.hpp"
 
@@ -20,6 +22,14 @@ struct EndpointParts {
   const EndpointLimits& limits;
   const std::vector<int64_t>& eos;
   const text::Tokenizer* tokenizer = nullptr;  // null: requests and answers have numbers
+  TrafficMirror* mirror = nullptr;             // null: the model alone gets requests
+
+  uint64_t submit(Request request, LiveModel::Listener listener) const {
+    request.shares_prefix = limits.shares_prefix;
+    return mirror ? mirror->submit(std::move(request), std::move(listener))
+                  : model.submit(std::move(request), std::move(listener));
+  }
+  void cancel(uint64_t id) const { mirror ? mirror->cancel(id) : model.cancel(id); }
 };
 
 // An error in the form of the OpenAI API.

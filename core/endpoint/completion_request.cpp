@@ -22,12 +22,8 @@ struct Undone {
   const char* why;
 };
 
-constexpr const char* kNoSampler = "the sampler of this model has temperature, top_k and top_p";
+constexpr const char* kNoSampler = "the sampler favours and forbids no token by its number";
 constexpr Undone kUndoneSampling[] = {
-    {"frequency_penalty", "0", kNoSampler},
-    {"presence_penalty", "0", kNoSampler},
-    {"repetition_penalty", "1", kNoSampler},
-    {"min_p", "0", kNoSampler},
     {"logit_bias", "{}", kNoSampler},
     {"min_tokens", "0", "an end token cannot be forbidden"},
     {"best_of", "1", "answers are not ranked; ask for `n`"},
@@ -166,6 +162,14 @@ void read_sampling(BodyReader& reader, CompletionRequest& out, const EndpointLim
   out.sampling.temperature = static_cast<float>(reader.number("temperature", 1, 0, kHottest));
   out.sampling.top_p = static_cast<float>(reader.number("top_p", 1, 0, 1));
   if (out.sampling.top_p <= 0) reader.bad("top_p", "is no number above 0, up to 1");
+  out.sampling.min_p = static_cast<float>(reader.number("min_p", 0, 0, 1));
+  constexpr double kPenalty = 2, kRepetition = 100;
+  out.sampling.frequency_penalty =
+      static_cast<float>(reader.number("frequency_penalty", 0, -kPenalty, kPenalty));
+  out.sampling.presence_penalty =
+      static_cast<float>(reader.number("presence_penalty", 0, -kPenalty, kPenalty));
+  out.sampling.repetition_penalty =
+      static_cast<float>(reader.number("repetition_penalty", 1, 1 / kRepetition, kRepetition));
   // -1 is "off" as well.
   const auto top_k = reader.integer("top_k", 0, -1, std::numeric_limits<int32_t>::max());
   out.sampling.top_k = static_cast<int32_t>(std::clamp<int64_t>(top_k, 0, limits.vocabulary));

@@ -43,7 +43,8 @@ struct EndpointLimits {
   int64_t answers = 16;   // `n`
   int64_t logprobs = 20;  // of one position
   int64_t stops = 16;
-  bool writes = true;  // the model completes texts; else it reads them
+  bool writes = true;          // the model completes texts; else it reads them
+  bool shares_prefix = false;  // requests that begin equally share pages of the cache
   Pooling pooling = Pooling::mean;
   bool normalizes = true;  // embeddings have length 1
 };

@@ -56,9 +56,9 @@ class Embedding : public std::enable_shared_from_this<Embedding> {
     for (size_t i = 0; i < request_.inputs.size(); ++i) {
       Request request;
       request.tokens = request_.inputs[i].tokens;
-      ids_.push_back(parts_.model.submit(
-          std::move(request),
-          [me = shared_from_this(), i](RunnerEvent& event) { me->hear(i, event); }));
+      ids_.push_back(
+          parts_.submit(std::move(request),
+                        [me = shared_from_this(), i](RunnerEvent& event) { me->hear(i, event); }));
     }
   }
 
@@ -68,7 +68,7 @@ class Embedding : public std::enable_shared_from_this<Embedding> {
     if (over()) return;
     failed_ = "the client has gone";
     for (size_t i = 0; i < ids_.size(); ++i)
-      if (vectors_[i].empty()) parts_.model.cancel(ids_[i]);
+      if (vectors_[i].empty()) parts_.cancel(ids_[i]);
     parts_.metrics.end("abort", now_seconds() - begin_s_);
   }
 

@@ -17,7 +17,8 @@ namespace {
 
 const std::vector<std::string> kPosts = {"/v1/completions", "/v1/chat/completions",
                                          "/v1/embeddings"};
-const std::vector<std::string> kGets = {"/", "/health", "/info", "/metrics", "/v1/models"};
+const std::vector<std::string> kGets = {"/",        "/health", "/info",
+                                        "/metrics", "/mirror", "/v1/models"};
 
 ApiAnswer wrong_method(const std::string& allowed) {
   ApiAnswer out = openai_error(405, "this path takes " + allowed);
@@ -75,6 +76,7 @@ ApiAnswer ModelEndpoint::routed(const ApiRequest& request) {
     return {200, metrics_.text(model_.state()), "text/plain; version=0.0.4; charset=utf-8"};
   }
   if (path == "/info") return get ? info() : wrong_method("GET");
+  if (path == "/mirror") return get ? mirrored() : wrong_method("GET");
   if (path == "/v1/models" || path == "/v1/models/" + options_.limits.model)
     return get ? models() : wrong_method("GET");
   if (contains(kPosts, path))
@@ -107,6 +109,19 @@ ApiAnswer ModelEndpoint::info() const {
   return {200, out.dump() + "\n"};
 }
 
+MirrorReport ModelEndpoint::mirror_report() const {
+  MirrorReport report = options_.mirror->report();
+  report.model = options_.limits.model;
+  report.device = options_.device;
+  report.candidates = options_.candidates;
+  return report;
+}
+
+ApiAnswer ModelEndpoint::mirrored() const {
+  if (!options_.mirror) throw BadRequest("", "no candidate runs beside this model (--mirror)", 404);
+  return {200, document(mirror_report()).dump() + "\n"};
+}
+
 // BadRequest when too many answers are open.
 void ModelEndpoint::need_room(size_t more) const {
   const auto state = model_.state();
@@ -129,8 +144,12 @@ ApiAnswer ModelEndpoint::posted(const ApiRequest& request, const std::string& pa
                      embeds ? "this model writes texts and has no embeddings; POST /v1/completions"
                             : "this model reads texts and writes none; POST /v1/embeddings",
                      404);
-  const EndpointParts parts{model_, metrics_, options_.limits, options_.eos,
-                            options_.tokenizer ? &*options_.tokenizer : nullptr};
+  const EndpointParts parts{model_,
+                            metrics_,
+                            options_.limits,
+                            options_.eos,
+                            options_.tokenizer ? &*options_.tokenizer : nullptr,
+                            options_.mirror};
   const Json body = parse_body(request.body);
   if (path == "/v1/chat/completions") return chat(parts, body);
   if (!embeds) return write(parts, completion_request(body, options_.limits), "prompt");

@@ -11,6 +11,7 @@
 #include "core/endpoint/completion_request.hpp"
 #include "core/endpoint/endpoint_metrics.hpp"
 #include "core/endpoint/live_model.hpp"
+#include "core/endpoint/mirror.hpp"
 #include "core/scenario/run_report.hpp"
 #include "core/service/http_app.hpp"
 #include "core/text/chat_template.hpp"
@@ -28,6 +29,7 @@ class ModelEndpoint final : public HttpApp {
     std::string device;                   // for the page
     std::vector<std::string> candidates;  // in the model
     std::vector<OpRow> ops;
+    TrafficMirror* mirror = nullptr;     // it gets the requests; outlives this object
     int64_t open_most = 1024;            // answers that clients wait for
     size_t body_most = size_t{8} << 20;  // bytes
     double drain_s = 30;
@@ -35,6 +37,8 @@ class ModelEndpoint final : public HttpApp {
   // The model outlives this object.
   ModelEndpoint(Options options, LiveModel& model);
 
+  // Call it only with a mirror.
+  MirrorReport mirror_report() const;
   ApiAnswer answer(const ApiRequest& request) override;
   ApiAnswer fault(unsigned status, const std::string& what, const std::string& hint) const override;
   void count(unsigned status) override { metrics_.answered(status); }
@@ -49,6 +53,7 @@ class ModelEndpoint final : public HttpApp {
   ApiAnswer posted(const ApiRequest& request, const std::string& path);
   ApiAnswer models() const;
   ApiAnswer info() const;
+  ApiAnswer mirrored() const;
   void need_room(size_t more) const;
   // Gives texts their tokens. BadRequest when there is no tokenizer.
   void tokenize(std::vector<Prompt>& prompts, const char* key, bool add_special) const;

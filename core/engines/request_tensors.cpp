@@ -3,6 +3,7 @@
 #include "core/engines/request_tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -18,14 +19,28 @@ const NamedTensor* find(const Request& request, const std::string& name) {
   return nullptr;
 }
 
+bool whole_numbers(const NamedTensor& tensor, int64_t below) {
+  return std::ranges::all_of(tensor.values, [&](float v) {
+    return v >= 0 && v < static_cast<float>(below) && v == std::floor(v);
+  });
+}
+
+template <class T>
+void put(const std::vector<float>& values, void* input, int64_t at) {
+  std::ranges::transform(values, static_cast<T*>(input) + at,
+                         [](float v) { return static_cast<T>(v); });
+}
+
 }  // namespace
 
 RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted)
     : wanted_(std::move(wanted)) {
   for (const auto& tensor : wanted_) {
-    inputs_.push_back(static_cast<float*>(program.input(tensor.name)));
+    inputs_.push_back(program.input(tensor.name));
     if (inputs_.back() == nullptr)
       fail("request tensors", "the phase has no input `" + tensor.name + "`");
+    FK_CHECK(tensor.below <= kBelowMax, "whole numbers that float32 cannot hold");
+    FK_CHECK(tensor.below > 0 || tensor.dtype == DType::f32, "floats in an input of integers");
   }
 }
 
@@ -49,6 +64,9 @@ std::string RequestTensors::refusal(const Request& request) const {
     if (given->shape != wanted || static_cast<int64_t>(given->values.size()) != numel(wanted))
       return "its tensor `" + tensor.name + "` has the shape " + shape_text(given->shape) +
              " where " + shape_text(wanted) + " is needed";
+    if (tensor.below > 0 && !whole_numbers(*given, tensor.below))
+      return "its tensor `" + tensor.name + "` needs whole numbers from 0 to " +
+             std::to_string(tensor.below - 1);
   }
   for (const auto& tensor : request.tensors)
     if (std::find(names.begin(), names.end(), tensor.name) == names.end())
@@ -76,7 +94,16 @@ void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
     FK_CHECK(given, "a request without its tensors");
     const auto count = static_cast<int64_t>(given->values.size());
     const int64_t at = wanted_[i].ragged ? first * (count / given->shape[0]) : row * count;
-    std::copy(given->values.begin(), given->values.end(), inputs_[i] + at);
+    switch (wanted_[i].dtype) {
+      case DType::i32:
+        put<int32_t>(given->values, inputs_[i], at);
+        break;
+      case DType::i64:
+        put<int64_t>(given->values, inputs_[i], at);
+        break;
+      default:
+        put<float>(given->values, inputs_[i], at);
+    }
   }
 }
 

@@ -13,11 +13,11 @@ namespace fk {
 
 class RequestTensors {
  public:
-  // Error when the phase lacks a float32 input with one of the names. The program must outlive
-  // this.
+  // Error when the phase lacks an input with one of the names. Inputs have the dtypes of the
+  // tensors. The program must outlive this.
   RequestTensors(Program& program, std::vector<RequestTensor> wanted);
-  // Why a request cannot be served (a tensor is missing, unknown, or has another shape); empty: it
-  // can.
+  // Why a request cannot be served; empty: it can. A tensor may be missing, unknown, or of another
+  // shape, and ids may have no row.
   std::string refusal(const Request& request) const;
   // Appends the requests which have come to `waiting`; waits for one if none waits. A request with
   // tokens, or which cannot be served, fails. False: no request waits, and none comes any more.
@@ -28,7 +28,7 @@ class RequestTensors {
 
  private:
   std::vector<RequestTensor> wanted_;
-  std::vector<float*> inputs_;
+  std::vector<void*> inputs_;
 };
 
 // The ragged tensor that gives the number of rows; null: there is none.

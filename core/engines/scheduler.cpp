@@ -3,8 +3,10 @@
 #include "core/engines/scheduler.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
 
 namespace fk {
 
@@ -21,10 +23,28 @@ std::string sampling_refusal(const Sampling& sampling) {
   if (!(sampling.temperature >= 0)) return "the temperature is negative";
   if (sampling.top_k < 0) return "top_k is negative";
   if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return "top_p is not in (0, 1]";
+  if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) return "min_p is not in [0, 1]";
+  if (!(std::isfinite(sampling.frequency_penalty) && std::isfinite(sampling.presence_penalty)))
+    return "a penalty is no number";
+  if (!(sampling.repetition_penalty > 0 && std::isfinite(sampling.repetition_penalty)))
+    return "repetition_penalty is not positive";
   return "";
 }
 
-Scheduler::Scheduler(const Options& options) : options_(options), pool_(options.pages) {
+namespace {
+
+// The name of a page that continues the page `before`: a hash, because clients choose the tokens.
+std::string page_name(const std::string& before, const int64_t* tokens, int64_t count) {
+  return sha256(before + std::string(reinterpret_cast<const char*>(tokens),
+                                     static_cast<size_t>(count) * sizeof *tokens));
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Options& options)
+    : options_(options),
+      own_pool_(options.pool ? nullptr : std::make_unique<KvPagePool>(options.pages)),
+      pool_(options.pool ? *options.pool : *own_pool_) {
   FK_CHECK(options.max_batch > 0 && options.chunk_tokens > 0 && options.page_size > 0,
            "a scheduler without room for a request");
   FK_CHECK(options.rows > 0, "a scheduler without rows for logits");
@@ -84,11 +104,33 @@ bool Scheduler::admits_next() const {
 void Scheduler::admit() {
   while (admits_next()) {
     Sequence& s = *waiting_.front();
-    pool_.acquire(pages_of(s.length()), s.pages);
+    if (options_.pool && s.request.shares_prefix && !s.request.prompt_logits) share_pages(s);
+    pool_.acquire(pages_of(s.length()) - static_cast<int64_t>(s.pages.size()), s.pages);
     s.slot = free_slots_.back();
     free_slots_.pop_back();
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
+  }
+}
+
+// Takes the pages of earlier prompts which begin like this one. The last token is computed anyway,
+// because it gives the next one.
+void Scheduler::share_pages(Sequence& s) {
+  const int64_t size = options_.page_size;
+  s.named = 0;
+  for (s.name.clear(); s.cached + size < s.prompt; s.cached += size, ++s.named) {
+    std::string name = page_name(s.name, s.tokens.data() + s.cached, size);
+    if (!pool_.share(name, s.pages)) return;
+    s.name = std::move(name);
+  }
+}
+
+// Names the pages of a prompt that are whole by now.
+void Scheduler::name_pages(Sequence& s) {
+  const int64_t size = options_.page_size;
+  for (; (s.named + 1) * size <= std::min(s.cached, s.prompt); ++s.named) {
+    s.name = page_name(s.name, s.tokens.data() + s.named * size, size);
+    pool_.name(s.pages[static_cast<size_t>(s.named)], s.name);
   }
 }
 
@@ -128,7 +170,8 @@ void Scheduler::preempt_youngest() {
   std::unique_ptr<Sequence> s = std::move(running_.back());
   running_.pop_back();
   release(*s);
-  s->cached = 0;
+  s->cached = s->named = 0;
+  s->name.clear();
   s->encoded = false;
   waiting_.push_front(std::move(s));
   ++preemptions_;
@@ -177,6 +220,7 @@ void Scheduler::computed(const Work& work) {
   Sequence& s = *work.sequence;
   s.cached = work.first + work.count;
   if (work.rows > 0) s.reported = s.cached;
+  if (options_.pool && s.request.shares_prefix) name_pages(s);
 }
 
 Sequence* Scheduler::find(uint64_t id) const {

@@ -23,6 +23,8 @@ namespace fk {
 // its list), or an invalid distribution. Empty: it can.
 std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what);
 std::string sampling_refusal(const Sampling& sampling);
+// The refusal of an engine that samples on the device alone.
+inline constexpr const char* kNoHostSampling = "this engine has no min_p and no penalties";
 
 // An accepted request.
 struct Sequence {
@@ -33,6 +35,8 @@ struct Sequence {
   bool encoded = false;         // its encoder has run since it got its slot
   int64_t prompt = 0;
   int64_t cached = 0;    // leading tokens with keys and values in the cache
+  int64_t named = 0;     // leading pages that have names
+  std::string name;      // of the last of these: it stands for all tokens up to there
   int64_t reported = 0;  // leading positions that have had their logits row, or need none
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
@@ -54,6 +58,9 @@ class Scheduler {
     int64_t page_size = 1, pages = 0, vocab_size = 0;
     // slots that a decode step may write for a request, from its first token on
     int64_t step_slots = 1;
+    // Outlives the scheduler. Requests with shares_prefix share whole pages of prompts in it. Null:
+    // its own pages, without shares.
+    KvPagePool* pool = nullptr;
   };
   explicit Scheduler(const Options& options);
 
@@ -85,6 +92,8 @@ class Scheduler {
   int64_t pages_of(int64_t tokens) const;
   bool admits_next() const;
   void admit();
+  void share_pages(Sequence& s);
+  void name_pages(Sequence& s);
   bool needs_prefill(const Sequence& s) const;
   void plan_prefill();
   void plan_decode();
@@ -93,7 +102,8 @@ class Scheduler {
   void release(Sequence& s);
 
   Options options_;
-  KvPagePool pool_;
+  std::unique_ptr<KvPagePool> own_pool_;
+  KvPagePool& pool_;
   std::vector<int32_t> free_slots_;
   std::deque<std::unique_ptr<Sequence>> waiting_;  // both in order of arrival
   std::vector<std::unique_ptr<Sequence>> running_;

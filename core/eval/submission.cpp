@@ -57,6 +57,23 @@ SubmittedPlugin read_plugin(const fs::path& file, const Yaml& where) {
   return out;
 }
 
+// A manifest for the plugins of the folder, as a first one; plugins which cannot be read are left
+// out.
+std::string first_manifest(const fs::path& folder) {
+  std::vector<std::string> listed;
+  for (const auto& file : plugin_files(folder)) {
+    std::vector<std::string> ops;
+    try {
+      for (const auto& op : read_notes(folder / file).ops) ops.push_back(op.op);
+    } catch (const Error&) {
+      continue;
+    }
+    listed.push_back(file.string() + ": [" + join(ops, ", ") + "]");
+  }
+  return "{submission: " + fs::weakly_canonical(folder).filename().string() +
+         ", author: me, kind: human, plugins: {" + join(listed, ", ") + "}}";
+}
+
 void check_ops(const Yaml& claimed, const SubmittedPlugin& plugin, const Catalog& catalog) {
   std::vector<std::string> ops;
   for (const auto& item : claimed.items()) {
@@ -93,7 +110,9 @@ Submission load_submission(const fs::path& folder, const Catalog& catalog) {
     fail(folder.string(), "a submission is a folder of plugins, and this is none");
   const fs::path file = folder / kManifest;
   if (!fs::is_regular_file(file))
-    fail(folder.string(), "the submission has no manifest.yaml", "docs/evaluation.md has its keys");
+    fail(folder.string(), "the submission has no manifest.yaml",
+         "write there " + excerpt(first_manifest(folder), 600) +
+             "; docs/evaluation.md has all keys");
   const Yaml yaml = Yaml::load(file);
   yaml.only({"submission", "author", "kind", "budget", "commit", "note", "plugins"});
   Submission out;

@@ -38,8 +38,14 @@ void RequestForm::add_tensors(Request& request, uint64_t seed) const {
     }
     const int64_t count = numel(tensor.shape);
     tensor.values.resize(static_cast<size_t>(count));
-    fill_normal(tensor.values.data(), DType::f32, count, seed_of(wanted.name, seed), /*offset=*/0,
-                /*mean=*/0, /*stddev=*/1);
+    if (wanted.below > 0) {
+      Random numbers(seed_of(wanted.name, seed));
+      for (float& v : tensor.values) v = static_cast<float>(numbers.integer(0, wanted.below));
+    } else {
+      fill_normal(tensor.values.data(), DType::f32, count, seed_of(wanted.name, seed),
+                  /*offset=*/0, /*mean=*/0, wanted.stddev);
+      for (size_t i = 0; i < wanted.mean.size(); ++i) tensor.values[i] += wanted.mean[i];
+    }
   }
   if (placeholder >= 0 && rows > 0 && length > 0) place(request.tokens, placeholder, rows);
 }

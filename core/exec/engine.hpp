@@ -21,7 +21,15 @@ struct RequestTensor {
   // of a step follow each other in the input. All such tensors of a request have as many rows.
   bool ragged = false;
   int64_t multiple = 1;
+  // Whole numbers from 0 up to and without `below`, in an input of this dtype; 0: floats. A request
+  // has them in float32, so `below` is 2^24 at most.
+  int64_t below = 0;
+  DType dtype = DType::f32;
+  // Floats of random requests are normal around `mean`, one number for each element, or around 0.
+  std::vector<float> mean = {};
+  double stddev = 1;
 };
+inline constexpr int64_t kBelowMax = int64_t{1} << 24;
 
 // The parts of a request to a model.
 struct RequestForm {
@@ -34,7 +42,7 @@ struct RequestForm {
   int64_t placeholder = -1;
 
   int64_t context(const Limits& limits) const;  // tokens of one request in a session
-  // A request of `length` random tokens and normal tensors. All depend on the seed alone.
+  // A request of `length` random tokens and random tensors. All depend on the seed alone.
   Request random(int64_t length, uint64_t seed) const;
   // Adds tensors to a request with tokens, and puts placeholders among the tokens.
   void add_tensors(Request& request, uint64_t seed) const;

@@ -15,6 +15,14 @@ struct Sampling {
   int32_t top_k = 0;  // 0: the most likely token
   float top_p = 1;    // 1: off
   uint64_t seed = 0;
+  // The generate engine alone takes these, and applies them on the host.
+  float min_p = 0;               // least probability, in parts of the largest one; 0: off
+  float frequency_penalty = 0;   // for each time that a token is in the answer, off its logit
+  float presence_penalty = 0;    // once for each token in the answer
+  float repetition_penalty = 1;  // divides positive logits of tokens in prompt and answer; 1: off
+  bool on_host() const {
+    return min_p > 0 || frequency_penalty != 0 || presence_penalty != 0 || repetition_penalty != 1;
+  }
 };
 
 // A float32 tensor with a name, row-major.
@@ -41,6 +49,9 @@ struct Request {
   bool prompt_logits = false;  // and those of each prompt position, from this one on:
   int64_t first_logits = 0;
   bool ignore_eos = true;
+  // Pages of its tokens may be shared with later requests that begin equally. Served requests have
+  // it, and judged ones never.
+  bool shares_prefix = false;
   // It ends the earlier request of this id, and has nothing else. The generate engine reports that
   // request as failed (kCancelled), unless it has ended before; other engines do not take it.
   bool cancels = false;

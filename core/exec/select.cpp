@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/tensor/device_type.hpp"
 
 namespace fk {
 
@@ -18,7 +19,7 @@ bool ask(const ProviderPolicy& policy, const Plugins& plugins, const Contract& c
     if (provider->plugin != plugin) continue;
     if (provider->op->claims->device_type != policy.device_type) {
       chosen.refusals.push_back(plugin + ": it runs on " +
-                                (policy.device_type == FK_CPU ? "CUDA devices" : "the CPU"));
+                                devices_of_type(provider->op->claims->device_type));
       continue;
     }
     const Support support = Instance::supports(*provider, meta);

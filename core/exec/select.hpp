@@ -19,7 +19,7 @@ struct ProviderPolicy {
   Ranking ranking;                          // its providers go before the other baselines
   // The oracle's providers. They are asked after the decomposition, so that a slow whole layer
   // never replaces its fast parts. With `whole` they are asked before it.
-  std::vector<std::string> oracles = {"reference", "cuda_reference"};
+  std::vector<std::string> oracles = {"reference", "cuda_reference", "opencl_reference"};
   bool whole = false;
   int32_t device_type = FK_CPU;  // set by the session; providers of other types are not asked
 };

@@ -68,6 +68,7 @@ struct Session::Impl {
   std::vector<PhaseProgram*> rungs;  // of "decode", smaller than the phase's own, ascending
   std::unique_ptr<LadderProgram> ladder;
   Bytes bytes;
+  std::shared_ptr<void> kept;
 
   Impl(const Model& m, const Plugins& plugins, Device& d, Options o)
       : model(m),
@@ -209,7 +210,9 @@ Exchange& Session::exchange() {
 void Session::clear_states() {
   impl_->zero_states();
   for (auto& [name, program] : impl_->programs) program->reset_instances();
+  impl_->kept.reset();
 }
+std::shared_ptr<void>& Session::kept() { return impl_->kept; }
 Session::Bytes Session::bytes() const { return impl_->bytes; }
 int64_t Session::pages() const {
   const Limits& l = impl_->options.limits;

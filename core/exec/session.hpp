@@ -136,6 +136,8 @@ class Session {
   Exchange& exchange();
   // Zeroes all states (caches) and resets instances, between independent runs.
   void clear_states();
+  // An object that the engine keeps between two drives. clear_states() drops it.
+  std::shared_ptr<void>& kept();
   struct Bytes {
     int64_t weights = 0, packed = 0, persistent = 0, states = 0, arena = 0, scratch = 0;
   };

@@ -2,6 +2,7 @@
 #include "core/judge/process_inspection.hpp"
 
 #include "core/worker/process.hpp"
+#include "core/worker/sandbox.hpp"
 
 namespace fk {
 
@@ -11,7 +12,10 @@ ProcessInspection ProcessInspection::of(pid_t pid) {
 
 void look_at_process(pid_t pid, const ProcessInspection& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row) {
-  const std::string found = foreign_code(before.code, mapped_code(pid), file, beside.has_value());
+  const std::string compiled =
+      beside && SandboxPolicy::any_device_compiles() ? compiler_folder(pid).string() + "/" : "";
+  const std::string found =
+      foreign_code(before.code, mapped_code(pid), file, beside.has_value(), compiled);
   if (!found.empty()) {
     row.status = Status::cheating;
     row.why = "it runs code of another file";

@@ -5,12 +5,14 @@
 
 namespace fk {
 
-// File names without their versions: libc's own, libm, libstdc++, libgcc, libgomp and the CUDA
-// runtime. libmvec is libm for vectors: loops compiled with -ffast-math call it.
+// File names without their versions: libc's own, libm, libstdc++, libgcc, libgomp, the CUDA
+// runtime and the OpenCL loader. libmvec is libm for vectors: loops compiled with -ffast-math call
+// it.
 constexpr std::string_view kLibrariesOfCandidates[] = {
     "libc.so.",       "libm.so.",     "libmvec.so.",         "libstdc++.so.",
     "libgcc_s.so.",   "libgomp.so.",  "ld-linux-x86-64.so.", "ld-linux-aarch64.so.",
     "libpthread.so.", "libdl.so.",    "librt.so.",           "libcudart.so.",
+    "libOpenCL.so.",
 #if defined(__SANITIZE_ADDRESS__)
     "libasan.so.",    "libubsan.so.",
 #endif

@@ -21,6 +21,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/device_code.hpp"
+#include "core/tensor/device_type.hpp"
 
 namespace fk {
 
@@ -43,7 +44,7 @@ std::string odd_claim(const fk_claims& claims) {
     return value >= low && value <= high;
   };
   if (claims.struct_size < FK_END(fk_claims, sm)) return "is too short";
-  if (claims.device_type != FK_CPU && claims.device_type != FK_CUDA)
+  if (devices_of_type(claims.device_type).empty())
     return "has device_type " + std::to_string(claims.device_type);
   if (!within(claims.graph, FK_GRAPH_NEVER, FK_GRAPH_ALWAYS))
     return "has graph " + std::to_string(claims.graph);

@@ -90,11 +90,12 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
                        "needs `" + excerpt(library) +
                            "`; ranks exchange through the host's communicator (fk_comm)"});
       } else if (trust == Trust::candidate && !may_link(library)) {
-        out.push_back({/*fatal=*/true, "needed",
-                       "needs `" + excerpt(library) +
-                           "`; a candidate links libc, libm, libstdc++, libgcc_s, "
-                           "libgomp and libcudart only. A plugin in a folder of FK_PLUGIN_PATH "
-                           "is a baseline, which may link it"});
+        out.push_back(
+            {/*fatal=*/true, "needed",
+             "needs `" + excerpt(library) +
+                 "`; a candidate links libc, libm, libstdc++, libgcc_s, "
+                 "libgomp, libcudart and libOpenCL only. A plugin in a folder of FK_PLUGIN_PATH "
+                 "is a baseline, which may link it"});
       } else if (trust == Trust::baseline && begins_with_one_of(kRuntimes, library)) {
         out.push_back({/*fatal=*/false, "needed",
                        "needs `" + excerpt(library) + "`, which brings a runtime of its own"});

@@ -42,6 +42,7 @@ JobQueue::Added JobQueue::add(const std::string&, const std::string&, const std:
 std::optional<JobQueue::Taken> JobQueue::take(const std::string&, JobStage) { return std::nullopt; }
 void JobQueue::to_timing(const std::string&) {}
 void JobQueue::put_back(const std::string&) {}
+bool JobQueue::again(const std::string&) { return false; }
 void JobQueue::finish(const std::string&, const std::string&, const std::string&,
                       const std::string&, const std::string&, double) {}
 bool JobQueue::cancel(const std::string&) { return false; }
@@ -205,8 +206,14 @@ JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
     if (found == 0) db.run(kTables);
     if (found < kVersion) db.run(kStages + ("PRAGMA user_version=" + std::to_string(kVersion)));
     const std::string most = std::to_string(kStartsMost);
-    db.run("UPDATE jobs SET state='failed', request='', why='the server ended " + most +
-           " times while it ran' WHERE state='running' AND starts>=" + most);
+    // They have ended: counts and clients know it, as of finish().
+    const std::string over = " WHERE state='running' AND starts>=" + most;
+    db.run("UPDATE clients SET ended=ended+(SELECT count(*) FROM jobs" + over +
+           " AND jobs.client=clients.client)");
+    db.run("INSERT INTO statuses SELECT 'failed', count(*), 0 FROM jobs" + over +
+           " GROUP BY state ON CONFLICT(status) DO UPDATE SET ended=ended+excluded.ended");
+    db.run("UPDATE jobs SET state='failed', request='', ended='" + now_text() +
+           "', why='the server ended " + most + " times while it ran'" + over);
     db.run("UPDATE jobs SET state='queued' WHERE state='running'");
     all.commit();
   });
@@ -282,6 +289,16 @@ void JobQueue::put_back(const std::string& id) {
   state_->alone([&] {
     state_->put("UPDATE jobs SET state='queued', starts=starts-1 WHERE id=? AND state='running'",
                 {id});
+  });
+}
+
+bool JobQueue::again(const std::string& id) {
+  return state_->alone([&] {
+    Statement back(state_->database,
+                   "UPDATE jobs SET state='queued' WHERE id=? AND state='running' AND starts<?");
+    back.bind(id).bind(kStartsMost);
+    back.step();
+    return sqlite3_changes(state_->database.handle()) > 0;
   });
 }
 

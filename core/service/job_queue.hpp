@@ -72,6 +72,8 @@ class JobQueue {
   void to_timing(const std::string& id);
   // Back into the queue, as if it had not started.
   void put_back(const std::string& id);
+  // Back into the queue behind a failure of the host. False after kStartsMost starts.
+  bool again(const std::string& id);
   // `document` empty: it failed because of `why`. A job which is cancelled by now stays so.
   void finish(const std::string& id, const std::string& status, const std::string& document,
               const std::string& log, const std::string& why, double seconds);

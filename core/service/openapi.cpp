@@ -54,6 +54,9 @@ Json job_schema() {
   properties["plugin"]["pattern"] =
       "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$";
   properties["size"]["enum"] = kRequestSizes;
+  properties["notes"]["type"] = "object";
+  properties["notes"]["properties"]["stage"]["enum"] = kStages;
+  properties["notes"]["properties"]["predicted_gain"]["exclusiveMinimum"] = 0;
   for (const auto& limit : kRequestLimits)
     properties[limit.key].update(
         {{"type", "number"}, {"minimum", limit.least}, {"maximum", limit.most}});
@@ -65,7 +68,7 @@ Json job_schema() {
   const Json of_source = {{"required", {"source", "language"}},
                           {"properties", none_of({"plugin"})}};
   const Json of_plugin = {{"required", Json::array({"plugin"})},
-                          {"properties", none_of({"source", "language", "recipe"})}};
+                          {"properties", none_of({"source", "language", "recipe", "notes"})}};
   return {{"type", "object"},
           {"properties", properties},
           {"additionalProperties", false},

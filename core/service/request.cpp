@@ -85,8 +85,14 @@ JobRequest job_request_from(const Json& json, const SourceLanguages& languages) 
   if (!out.source.empty() && !languages.contains(out.language))
     fail("job.language", "there is no language `" + excerpt(out.language) + "`",
          out.language.empty() ? join(names, ", ") : did_you_mean(out.language, names));
-  if (out.source.empty() && (json.contains("language") || json.contains("recipe")))
-    fail(kWhere, "`language` and `recipe` belong to a `source`");
+  for (const char* key : {"language", "recipe", "notes"})
+    if (out.source.empty() && json.contains(key))
+      fail(kWhere, std::string("`") + key + "` belongs to a `source`");
+  if (json.contains("notes")) {
+    if (canonical_text(json["notes"]).size() > kNotesMost)
+      fail("job.notes", "has more than " + human_bytes(kNotesMost));
+    out.notes = notes_from(json["notes"], "job.notes");
+  }
   if (!out.plugin.empty()) plugin_bytes(out.plugin);
   need_words("ops", out.ops);
   need_words("cases", out.cases);
@@ -110,12 +116,16 @@ std::string base64_of(const std::string& bytes) {
 std::string text_of(const JobRequest& request) { return canonical_text(to_fields(request)); }
 
 std::vector<std::string> unpack(const JobRequest& r, const SourceLanguages& languages,
-                                const fs::path& folder) {
+                                const fs::path& folder, const std::string& author) {
   const fs::path dir = folder / r.name;
   std::vector<std::string> words = {"bench"};
   if (r.plugin.empty()) {
     write_file_atomic(dir / (r.name + languages.at(r.language)), r.source);
     if (!r.recipe.empty()) write_file_atomic(dir / "candidate.yaml", r.recipe);
+    ProgramNotes notes = r.notes.value_or(ProgramNotes{});
+    if (notes.author.empty()) notes.author = author;
+    if (r.notes || !author.empty())
+      write_file_atomic(dir / kNotesFile, canonical_text(to_fields(notes)));
     words.push_back(dir.string());
   } else {
     const fs::path file = dir / (r.name + ".so");

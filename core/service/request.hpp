@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/archive/program.hpp"
 #include "core/base/json.hpp"
 
 namespace fk {
@@ -18,6 +20,7 @@ struct JobRequest {
   std::string size;
   double seconds = -1, budget_s = 0, patience_s = 0;
   bool thorough = false;
+  std::optional<ProgramNotes> notes;
 };
 template <class Visitor>
 void fields(Visitor& v, JobRequest& r) {
@@ -38,6 +41,8 @@ void fields(Visitor& v, JobRequest& r) {
   v.optional("patience_s", r.patience_s, r.patience_s > 0,
              "seconds without a sign of life before a candidate is stopped");
   v.optional("thorough", r.thorough, r.thorough, "all cases, and all timed");
+  v.optional("notes", r.notes, r.notes.has_value(),
+             "the author's words about a source, for the archive");
 }
 
 // Numbers of a request and their limits.
@@ -61,7 +66,8 @@ std::string text_of(const JobRequest& request);
 std::string base64_of(const std::string& bytes);
 
 // Writes the files below `folder` and returns the words of `fk-host` without --device and --json.
+// `author`: of a source whose notes name none; empty: unknown.
 std::vector<std::string> unpack(const JobRequest& request, const SourceLanguages& languages,
-                                const std::filesystem::path& folder);
+                                const std::filesystem::path& folder, const std::string& author);
 
 }  // namespace fk

@@ -25,6 +25,7 @@ namespace {
 constexpr size_t kLogMost = size_t{256} << 10;
 constexpr size_t kStepMost = 200;
 constexpr int kRetrySeconds = 5;
+constexpr const char* kEndedBySignal = "it was ended by ";  // JobEnd::why of such a process
 constexpr int kChecksInRow = 16;  // in a lane of both stages; then a timing has its turn
 
 std::string dumped(const Json& json) {
@@ -80,6 +81,13 @@ std::string label(const std::string& text) {
     out += c;
   }
   return out;
+}
+
+// The status of a job's verdict; empty: it has none.
+std::string verdict_status(const JobEnd& end) {
+  if (!end.why.empty()) return {};
+  const auto found = end.document.find("status");
+  return found != end.document.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 // The states of a job until it ends.
@@ -184,10 +192,11 @@ std::shared_ptr<std::atomic<bool>> Service::begin(const std::string& id) {
   return stop;
 }
 
-void Service::prepare(const JobRequest& request, const std::string& id, EvalJob& job) const {
-  const bool built = fs::exists(right(id));
-  if (built) fs::rename(right(id), job.candidates);
-  job.words = unpack(request, options_.languages, job.candidates);
+void Service::prepare(const JobRequest& request, const JobQueue::Taken& taken, EvalJob& job) const {
+  const bool built = fs::exists(right(taken.id));
+  if (built) fs::rename(right(taken.id), job.candidates);
+  job.words = unpack(request, options_.languages, job.candidates,
+                     options_.named_clients ? taken.client : "");
   const fs::path plugin = job.candidates / request.name / (request.name + ".so");
   if (built && fs::exists(plugin)) job.words[1] = plugin.string();
 }
@@ -235,20 +244,14 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
     job.cache = folder / "cache";
     fs::create_directories(job.cache);
     if (!timed) timed = std::exchange(request.seconds, 0) == 0;  // values are all that is asked
-    prepare(request, taken.id, job);
+    prepare(request, taken, job);
     log_info("a stage of a job begins", about);
     end = run_job(job, device, folder / "verdict.json", log, [stop] { return stop->load(); });
   } catch (const std::exception& error) {
     end.why = error.what();
   }
   if (*stop) return queue_.put_back(taken.id);  // without effect on a cancelled one
-  std::string status, document;
-  if (end.why.empty()) {
-    document = dumped(end.document);
-    if (const auto found = end.document.find("status"); found != end.document.end())
-      status = found->is_string() ? found->get<std::string>() : "";
-  }
-  if (!timed && status == name_of(Status::correct)) {
+  if (end.why.empty() && !timed && verdict_status(end) == name_of(Status::correct)) {
     std::error_code none;  // where it cannot be kept, it is compiled again
     fs::create_directories(right(taken.id).parent_path(), none);
     fs::rename(folder / "candidates", right(taken.id), none);
@@ -256,7 +259,26 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
     log_info("a job is right, and waits to be timed", about);
     return arrived();
   }
-  queue_.finish(taken.id, status, document, log_text(log, kLogMost), end.why, end.seconds);
+  finish(taken, device, end, log);
+}
+
+void Service::finish(const JobQueue::Taken& taken, const std::string& device, JobEnd& end,
+                     const fs::path& log) {
+  std::string status = verdict_status(end);
+  // The host's own failure says nothing about the candidate: the job runs again, and fails at last.
+  // A process that a signal ended is one, and bad input is none.
+  bool hosts = starts_with(end.why, kEndedBySignal);
+  if (status == name_of(Status::environment)) {
+    hosts = true;
+    end.why = end.document.value("why", std::string("the host failed"));
+    status.clear();
+  }
+  if (hosts && queue_.again(taken.id)) {
+    log_warn("a job runs again: " + end.why);
+    return arrived();
+  }
+  queue_.finish(taken.id, status, end.why.empty() ? dumped(end.document) : "",
+                log_text(log, kLogMost), end.why, end.seconds);
   const std::string took = Json(end.seconds).dump();
   log_info("a job ended", {{"job", taken.id},
                            {"client", taken.client},

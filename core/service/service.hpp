@@ -33,6 +33,7 @@ class Service final : public HttpApp {
     SourceLanguages languages;
     QueueLimits limits;
     size_t body_most = size_t{32} << 20;  // bytes
+    bool named_clients = false;           // by tokens; else a client's name is its address
   };
   // HostError when the queue cannot be used. Starts the threads.
   explicit Service(Options options);
@@ -71,11 +72,13 @@ class Service final : public HttpApp {
   // The next job of a lane, with its stage.
   std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
   void run(const JobQueue::Taken& taken, JobStage stage, Lane& lane);
+  void finish(const JobQueue::Taken& taken, const std::string& device, JobEnd& end,
+              const std::filesystem::path& log);
   // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
   std::filesystem::path right(const std::string& id) const {
     return options_.folder / "right" / id;
   }
-  void prepare(const JobRequest& request, const std::string& id, EvalJob& job) const;
+  void prepare(const JobRequest& request, const JobQueue::Taken& taken, EvalJob& job) const;
   void arrived();
   std::shared_ptr<std::atomic<bool>> begin(const std::string& id);
 

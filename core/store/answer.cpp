@@ -15,10 +15,12 @@ namespace fk {
 
 namespace {
 
-bool host_failed(const Verdict& verdict) {
-  return verdict.status == Status::environment ||
-         std::any_of(verdict.cases.begin(), verdict.cases.end(),
-                     [](const CaseVerdict& c) { return c.status == Status::environment; });
+// True for a verdict which another judgement may improve: the host failed, or the times do not
+// tell. A busy machine causes both.
+bool is_open(const Verdict& verdict) {
+  const auto failed = [](const CaseVerdict& c) { return c.status == Status::environment; };
+  return verdict.status == Status::environment || verdict.status == Status::cannot_tell ||
+         std::ranges::any_of(verdict.cases, failed);
 }
 
 // True if the file changed meanwhile, so that another file was judged than the question is about.
@@ -80,7 +82,7 @@ Answer answer(const Question& question, const AskJudge& judge, const AnswerOptio
   if (hashed.candidate_hash.empty()) hashed.candidate_hash = sha256_file(question.candidate);
   const VerdictKey key = key_of(hashed, store);
   if (options.store && !options.fresh) {
-    if (auto found = store.find(key); found && !host_failed(found->verdict)) {
+    if (auto found = store.find(key); found && !is_open(found->verdict)) {
       out.verdict = std::move(found->verdict);
       out.verdict.stored = true;
       out.receipt = std::move(found->document);

@@ -29,8 +29,8 @@ struct Answer {
   std::vector<std::string> notes;  // on the store and the receipt, for standard error
 };
 
-// A verdict in which the host failed is kept, but never answers a later question. The same holds
-// for a file that changed meanwhile.
+// A verdict is kept, but never answers a later question, in three situations. The host failed; the
+// file changed meanwhile; or the times do not tell (`cannot_tell`).
 Answer answer(const Question& question, const AskJudge& judge, const AnswerOptions& options);
 
 // The judge's verdict, completed.

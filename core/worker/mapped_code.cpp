@@ -51,12 +51,13 @@ bool beside_known(const std::string& path, const MappedCode& before) {
 }  // namespace
 
 std::string foreign_code(const MappedCode& before, const MappedCode& now, const std::string& own,
-                         bool driver) {
+                         bool driver, const std::string& compiled) {
   for (const auto& [path, file] : now) {
     const auto same = [&](const auto& known) { return !file.empty() && known.second == file; };
     const std::string name = name_of(path);
     const bool system = path.starts_with("/usr/") || path.starts_with("/lib");
     if (before.count(path) || std::any_of(before.begin(), before.end(), same)) continue;
+    if (!compiled.empty() && path.starts_with(compiled)) continue;
     if (name.starts_with(own) || (system && may_link(name))) continue;
     if (driver && ((system && of_driver(name)) || beside_known(path, before))) continue;
     return path;

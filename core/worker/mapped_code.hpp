@@ -19,8 +19,9 @@ MappedCode mapped_code(pid_t pid);
 // candidate may link, and `own`, the beginning of the candidate's own file name. With `driver`, in
 // a process with an open GPU, the driver's libraries are exceptions too. So are parts of a library
 // that `before` has (cuDNN loads its parts on first call). A file that was deleted or renamed
-// since, as by a build of this program, counts as the same file.
+// since, as by a build of this program, counts as the same file. Files below `compiled` are kernels
+// from the driver's compiler; empty: it makes none.
 std::string foreign_code(const MappedCode& before, const MappedCode& now, const std::string& own,
-                         bool driver);
+                         bool driver, const std::string& compiled = "");
 
 }  // namespace fk

@@ -29,6 +29,7 @@
 #include "core/base/text.hpp"
 #include "core/worker/board.hpp"
 #include "core/worker/launch.hpp"
+#include "core/worker/sandbox.hpp"
 
 extern char** environ;
 
@@ -140,6 +141,7 @@ ChildProcess::~ChildProcess() {
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
   }
+  remove_compiler_folder(pid_);
   ::close(log_fd_);
 }
 

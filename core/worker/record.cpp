@@ -68,8 +68,9 @@ NamedTensor take_tensor(Cursor& cursor) {
 struct RequestHead {
   int64_t new_tokens, first_logits;
   float temperature, top_p;
+  float min_p, frequency_penalty, presence_penalty, repetition_penalty;
   int32_t top_k;
-  uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos, 8 cancels
+  uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos, 8 cancels, 16 shares_prefix
   uint64_t seed, tokens, forced, order, tensors;
 };
 
@@ -111,8 +112,12 @@ std::vector<std::byte> encode_request(const Request& r) {
   head.top_p = r.sampling.top_p;
   head.top_k = r.sampling.top_k;
   head.seed = r.sampling.seed;
+  head.min_p = r.sampling.min_p;
+  head.frequency_penalty = r.sampling.frequency_penalty;
+  head.presence_penalty = r.sampling.presence_penalty;
+  head.repetition_penalty = r.sampling.repetition_penalty;
   head.flags = (r.logits ? 1U : 0U) | (r.prompt_logits ? 2U : 0U) | (r.ignore_eos ? 4U : 0U) |
-               (r.cancels ? 8U : 0U);
+               (r.cancels ? 8U : 0U) | (r.shares_prefix ? 16U : 0U);
   head.tokens = r.tokens.size();
   head.forced = r.forced.size();
   head.order = r.order.size();
@@ -137,11 +142,19 @@ Request decode_request(const Record& record) {
   r.id = record.header.id;
   r.new_tokens = head.new_tokens;
   r.first_logits = head.first_logits;
-  r.sampling = {head.temperature, head.top_k, head.top_p, head.seed};
+  r.sampling = {head.temperature,
+                head.top_k,
+                head.top_p,
+                head.seed,
+                head.min_p,
+                head.frequency_penalty,
+                head.presence_penalty,
+                head.repetition_penalty};
   r.logits = (head.flags & 1U) != 0;
   r.prompt_logits = (head.flags & 2U) != 0;
   r.ignore_eos = (head.flags & 4U) != 0;
   r.cancels = (head.flags & 8U) != 0;
+  r.shares_prefix = (head.flags & 16U) != 0;
   r.tokens = cursor.take<int64_t>(head.tokens);
   r.forced = cursor.take<int64_t>(head.forced);
   r.order = cursor.take<int64_t>(head.order);

@@ -9,19 +9,23 @@
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/base/error.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/device/device.hpp"
 #include "core/worker/landlock.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/syscall_filter.hpp"
@@ -69,10 +73,11 @@ std::string limit(int what, rlim_t most) {
 
 // The address space has no limit: RLIMIT_DATA counts private memory, the controller provides shared
 // memory, and other mappings cost nothing.
-std::string set_limits(bool own_user, bool driver) {
+std::string set_limits(bool own_user, const SandboxPolicy& policy) {
+  constexpr rlim_t kCompiled = rlim_t{64} << 20;  // bytes of a file
   std::string why = limit(RLIMIT_CORE, 0);
-  if (why.empty()) why = limit(RLIMIT_FSIZE, 0);
-  if (why.empty()) why = limit(RLIMIT_NOFILE, driver ? 4096 : 256);
+  if (why.empty()) why = limit(RLIMIT_FSIZE, policy.made.empty() ? 0 : kCompiled);
+  if (why.empty()) why = limit(RLIMIT_NOFILE, policy.driver ? 4096 : 256);
   // RLIMIT_NPROC counts all threads of a user, so it needs a user without other processes.
   const rlim_t threads = 512 + 8 * std::max(1U, std::thread::hardware_concurrency());
   if (why.empty() && own_user) why = limit(RLIMIT_NPROC, threads);
@@ -113,6 +118,10 @@ std::vector<std::filesystem::path> library_folders() {
 
 }  // namespace
 
+namespace {
+constexpr const char* kCompilingKind = "opencl";  // its drivers compile kernels when a plugin runs
+}  // namespace
+
 SandboxPolicy SandboxPolicy::of(const std::string& device) {
   SandboxPolicy policy;
   policy.read = {"/proc/self", "/proc/cpuinfo",       "/proc/meminfo",
@@ -129,7 +138,27 @@ SandboxPolicy SandboxPolicy::of(const std::string& device) {
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
     if (starts_with(entry.path().filename().string(), "nvidia")) policy.devices.push_back(entry);
+  policy.compiles = starts_with(device, kCompilingKind);
+  if (policy.compiles) policy.read.insert(policy.read.end(), {"/etc/OpenCL", "/usr/share/pocl"});
   return policy;
+}
+
+bool SandboxPolicy::any_device_compiles() { return has_device_kind(kCompilingKind); }
+
+std::filesystem::path compiler_folder(int pid) {
+  return std::filesystem::temp_directory_path() / ("fk-compiled-" + std::to_string(pid));
+}
+
+void make_compiler_folder(int pid) {
+  const auto folder = compiler_folder(pid);
+  if (::mkdir(folder.c_str(), 0700) != 0) fail(folder.string(), "cannot be made: " + errno_text());
+  // PoCL keeps its files there. A driver without files ignores the variable.
+  ::setenv("POCL_CACHE_DIR", folder.c_str(), /*overwrite=*/1);
+}
+
+void remove_compiler_folder(int pid) {
+  std::error_code ignored;
+  std::filesystem::remove_all(compiler_folder(pid), ignored);
 }
 
 bool everybody_reads(const std::filesystem::path& path) {
@@ -174,11 +203,17 @@ Protection take_own_user(int parent) {
 }
 
 std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user) {
-  Landlock landlock(policy.read, policy.devices);
+  using Paths = std::vector<std::filesystem::path>;
+  // The compiler of a driver starts the linker, and nothing else.
+  const Paths programs = policy.compiles ? Paths{"/usr/bin/ld", "/lib64/ld-linux-x86-64.so.2",
+                                                 "/lib/ld-linux-aarch64.so.1"}
+                                         : Paths{};
+  Landlock landlock(policy.read, policy.devices, programs,
+                    policy.compiles ? Paths{policy.made} : Paths{});
   std::vector<Protection> all = {user};
   all.push_back(protection("no_new_privileges", no_new_privileges()));
   all.push_back(protection("not_dumpable", not_dumpable()));
-  all.push_back(protection("limits", set_limits(user.active, policy.driver)));
+  all.push_back(protection("limits", set_limits(user.active, policy)));
   landlock.enforce();
   // A version (ABI) of Landlock brought each of these protections.
   const auto since = [&](const char* name, int abi) {
@@ -191,7 +226,8 @@ std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user
   since("landlock_files", 1);
   since("landlock_network", 4);
   since("landlock_signals", 6);
-  all.push_back(protection("system_calls", install_syscall_filter({user.active, policy.driver})));
+  all.push_back(protection("system_calls",
+                           install_syscall_filter({user.active, policy.driver, policy.compiles})));
   return all;
 }
 

@@ -37,10 +37,21 @@ struct SandboxPolicy {
   std::vector<std::filesystem::path> devices;  // also for writing and ioctl
   // A GPU's driver opens its devices for writing, shares memory, and has started threads before.
   bool driver = false;
+  // The driver compiles kernels in the process that calls it, and needs a folder for its files.
+  bool compiles = false;
+  std::filesystem::path made;  // this folder; empty: none
   // Files that the host's own code needs after sealing on this device. The caller adds the
   // candidate's files.
   static SandboxPolicy of(const std::string& device);
+  static bool any_device_compiles();  // of this build
 };
+
+// Makes the folder for files of a driver's compiler in process `pid`, and tells the driver. Call it
+// in this process, as its last user. Error when it exists or cannot be made.
+void make_compiler_folder(int pid);
+std::filesystem::path compiler_folder(int pid);
+// Removes the folder of an ended process, if it has one.
+void remove_compiler_folder(int pid);
 
 // True if every user may read this file, or this folder and its files.
 bool everybody_reads(const std::filesystem::path& path);

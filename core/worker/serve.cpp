@@ -233,6 +233,7 @@ class Server {
       file.place = reachable(file.place);
       policy.read.push_back(file.place);
     }
+    if (policy.compiles) policy.made = compiler_folder(::getpid());
     sealed_device_ = open_device(device_of_rank(message.device, seat_.local_rank));
     progress(to_fields(messages::Sealed{seal(policy, *user_)}));
   }
@@ -245,7 +246,10 @@ class Server {
     for (const auto& path : more)
       if (!everybody_reads(path))
         user_ = {"own_user", false, "it has to read " + path + ", which others may not"};
+    const bool compiles = SandboxPolicy::any_device_compiles();
+    if (compiles) remove_compiler_folder(::getpid());  // of an earlier process with this number
     if (!user_) user_ = take_own_user(parent_);
+    if (compiles) make_compiler_folder(::getpid());
   }
 
   // The new user may not be able to enter the folder; the working directory still gives access to

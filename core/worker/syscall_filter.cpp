@@ -66,13 +66,15 @@ constexpr uint32_t kLastKnown = 450;
 constexpr uint32_t kSoftOffline = 101;  // MADV_SOFT_OFFLINE, missing in some headers
 
 enum class Ruling {
-  kill,     // SIGSYS: no computing code calls it
-  deny,     // EPERM
-  hide,     // ENOSYS
-  outside,  // kill; deny with a driver, which may try it
-  driver,   // deny; allowed with a driver
-  memory,   // deny by its arguments (map()); allowed with a driver
-  argued    // by its arguments (argued())
+  kill,      // SIGSYS: no computing code calls it
+  deny,      // EPERM
+  hide,      // ENOSYS
+  outside,   // kill; deny with a driver, which may try it
+  compiler,  // outside; allowed where the driver has a compiler
+  program,   // kill; allowed where the driver has a compiler
+  driver,    // deny; allowed with a driver
+  memory,    // deny by its arguments (map()); allowed with a driver
+  argued     // by its arguments (argued())
 };
 
 struct Rule {
@@ -87,10 +89,10 @@ struct Rule {
   { SYS_##name, #name " " what, Ruling::argued }
 constexpr Rule kRules[] = {
     // Other processes and programs.
-    FK_RULE(execve, kill),
+    FK_RULE(execve, program),
     FK_RULE(execveat, kill),
     FK_RULE(fork, kill),
-    FK_RULE(vfork, kill),
+    FK_RULE(vfork, program),
     FK_RULE_FOR(clone, "for a process"),
     FK_RULE(clone3, hide),
     FK_RULE(ptrace, kill),
@@ -169,34 +171,34 @@ constexpr Rule kRules[] = {
     FK_RULE_FOR(open, "for writing"),
     FK_RULE_FOR(openat, "for writing"),
     FK_RULE(openat2, hide),
-    FK_RULE(creat, outside),
+    FK_RULE(creat, compiler),
     FK_RULE(open_by_handle_at, deny),
-    FK_RULE(truncate, outside),
-    FK_RULE(rename, outside),
-    FK_RULE(renameat, outside),
-    FK_RULE(renameat2, outside),
-    FK_RULE(mkdir, outside),
-    FK_RULE(mkdirat, outside),
-    FK_RULE(rmdir, outside),
+    FK_RULE(truncate, compiler),
+    FK_RULE(rename, compiler),
+    FK_RULE(renameat, compiler),
+    FK_RULE(renameat2, compiler),
+    FK_RULE(mkdir, compiler),
+    FK_RULE(mkdirat, compiler),
+    FK_RULE(rmdir, compiler),
     FK_RULE(link, outside),
     FK_RULE(linkat, outside),
     FK_RULE(symlink, outside),
     FK_RULE(symlinkat, outside),
-    FK_RULE(unlink, outside),
-    FK_RULE(unlinkat, outside),
+    FK_RULE(unlink, compiler),
+    FK_RULE(unlinkat, compiler),
     FK_RULE(mknod, outside),
     FK_RULE(mknodat, outside),
-    FK_RULE(chmod, outside),
-    FK_RULE(fchmod, outside),
-    FK_RULE(fchmodat, outside),
+    FK_RULE(chmod, compiler),
+    FK_RULE(fchmod, compiler),
+    FK_RULE(fchmodat, compiler),
     FK_RULE(chown, outside),
     FK_RULE(lchown, outside),
     FK_RULE(fchown, outside),
     FK_RULE(fchownat, outside),
-    FK_RULE(utime, outside),
-    FK_RULE(utimes, outside),
-    FK_RULE(futimesat, outside),
-    FK_RULE(utimensat, outside),
+    FK_RULE(utime, compiler),
+    FK_RULE(utimes, compiler),
+    FK_RULE(futimesat, compiler),
+    FK_RULE(utimensat, compiler),
     FK_RULE(setxattr, outside),
     FK_RULE(lsetxattr, outside),
     FK_RULE(fsetxattr, outside),
@@ -325,6 +327,10 @@ class FilterProgram {
         return give(kHide);
       case Ruling::outside:
         return give(rules_.driver ? kDeny : kKill);
+      case Ruling::compiler:
+        return give(rules_.compiles ? kAllow : rules_.driver ? kDeny : kKill);
+      case Ruling::program:
+        return give(rules_.compiles ? kAllow : kKill);
       case Ruling::driver:
         return give(rules_.driver ? kAllow : kDeny);
       case Ruling::memory:
@@ -374,7 +380,7 @@ class FilterProgram {
       case SYS_clone:  // flags; a thread shares everything
         argument(0);
         when(BPF_JSET, CLONE_THREAD, kAllow);
-        return give(kKill);
+        return give(rules_.compiles ? kAllow : kKill);
       case SYS_kill:
       case SYS_rt_sigqueueinfo:
         return signal_to_itself(1);
@@ -411,7 +417,8 @@ class FilterProgram {
                      PR_SVE_GET_VL, PR_SET_VMA},
                     kDeny);
       case SYS_rt_sigaction:  // no handlers of crash signals, only queries
-        no_handler(SIGSYS, kKill);
+        // posix_spawn() resets all handlers in the new process.
+        no_handler(SIGSYS, rules_.compiles ? kDeny : kKill);
         for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGXFSZ})
           no_handler(static_cast<uint32_t>(signal), kDeny);
         return give(kAllow);

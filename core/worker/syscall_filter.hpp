@@ -9,6 +9,9 @@ namespace fk {
 struct SyscallRules {
   bool own_user = false;  // the kernel itself keeps it from other users' processes
   bool driver = false;    // as in SandboxPolicy
+  // The driver's compiler makes files and starts its linker. Landlock says where, and which
+  // program.
+  bool compiles = false;
 };
 
 // Irrevocably, for all threads. Returns an empty text, or the reason why it is not in force. Needs

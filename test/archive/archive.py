@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """archive.py FK_HOST SOURCE_DIR: `bench` puts programs with known sources into the archive, and `archive` finds them. Fails when a
 verdict is lost, a program is there twice, or a file of an older version cannot be used."""
-import json, os, pathlib, re, shutil, sqlite3, subprocess, sys, tempfile
+import json, os, pathlib, re, shutil, signal, sqlite3, subprocess, sys, tempfile
 
 host, source = sys.argv[1], pathlib.Path(sys.argv[2])
 work = pathlib.Path(tempfile.mkdtemp())
@@ -95,6 +95,35 @@ noted = candidate("noted", template.replace("1 + std::exp", "1.f + std::exp"), s
 done = run("bench", noted, *quick)
 assert "not in the archive" in done.stderr and "did you mean `refine`" in done.stderr, done.stderr
 assert "notes.json" in run("bench", noted, *quick, "--archive", own, code=2).stderr
+
+# A job of a server: its notes reach the archive, and its client is the author of a source whose notes name none.
+sys.path.insert(0, str(source / "scripts"))
+from fk_client import Client, ServiceError
+
+(work / "tokens").write_text("ann 0123456789abcdef-ann\n")
+(work / "tokens").chmod(0o600)
+server = subprocess.Popen([host, "serve", "--http", "127.0.0.1:0", "--tokens", str(work / "tokens")], env=env, stdout=subprocess.PIPE, text=True)
+try:
+    ann = Client(server.stdout.readline().split()[-1], "0123456789abcdef-ann")
+    (work / "served.cpp").write_text(re.sub(r'FK_PLUGIN\("[^"]*"', 'FK_PLUGIN("served"', template.replace("1 + std::exp", "1.0f + std::exp")))
+    words = {"parents": [right["id"]], "strategy": "A float one", "stage": "refine"}
+    job = ann.wait(ann.submit(work / "served.cpp", size="smoke", seconds=0, notes=words)["id"], 300)
+    assert job["status"] == "correct", (job, ann.log(job["id"]))
+    (work / "other.cpp").write_text(re.sub(r'FK_PLUGIN\("[^"]*"', 'FK_PLUGIN("other"', template.replace("1 + std::exp", "1.00f + std::exp")))
+    job = ann.wait(ann.submit(work / "other.cpp", size="smoke", seconds=0.01, notes={"author": "bob"})["id"], 300)
+    assert job["stage"] == "time", job  # the notes survive the way from the check to the timing
+    for notes, part in (({"stage": "reefine"}, "`refine`"), ({"strategie": "x"}, "strategy"), ({"strategy": "x" * 70000}, "64")):
+        try:
+            raise AssertionError(ann.submit(work / "served.cpp", notes=notes))
+        except ServiceError as error:
+            assert error.status == 400 and part in str(error), (notes, error)
+finally:
+    server.send_signal(signal.SIGTERM)
+    server.wait(60)
+run("archive", "export", "--output", work / "served.jsonl")
+by = {line["name"]: line["notes"] for line in map(json.loads, (work / "served.jsonl").read_text().splitlines())}
+assert by["served"] == {"author": "ann", **words}, by
+assert by["other"] == {"author": "bob"}, by
 
 # A file of version 1 becomes one of this version with all that it had; a newer and a foreign one stay as they are.
 tables = (source / "core/archive/archive_tables.cpp").read_text().split('R"(')[1].split(')"')[0]

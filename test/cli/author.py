@@ -111,9 +111,11 @@ file.write_text(sound.replace("const float scale", "const flaot scale"))
 # The same as JSON.
 document = json.loads(run(["build", "mine", "--json"], 1))
 assert document["schema"] == "fk-host.build/1" and not document["built"] and "rms_norm.cpp" in document["error"] and "flaot" in document["log"], document
+assert document["next"], document
 file.write_text(sound)
 document = json.loads(run(["build", "mine", "--json"], 0))
 assert document["built"] and document["plugin"] == "mine" and document["ops"] == ["rms_norm"] and document["file"].endswith("mine.so"), document
+assert document["next"] == "fk-host check mine", document
 run(["build", "mine", "--json", work / "build.json"], 0, "mine 0.1.0 with rms_norm")
 assert json.loads((work / "build.json").read_text())["built"]
 

@@ -142,4 +142,8 @@ if listed["receipts"]:  # not built with SQLite: there are none
         assert problem is None, (name, problem)
         seen.add(name)
     assert check("evolution", "evolve", "add", "--verdicts", "1", "--size", "smoke", "--seconds", "0.01")["winner"]
+    whole = check("model_evolution", "evolve", "smoke", "--ops", "1", "--verdicts", "1", "--size", "smoke", "--seconds", "0.01", "--device", "cpu")
+    assert [op["status"] in ("faster", "same", "slower", "cannot_tell") for op in whole["ops"]] == [True], whole["ops"]
+    assert whole["run"]["candidates"][0]["verdict"] == "correct", whole["run"]["candidates"]
+    seen.add("mirror")  # serve_model_mirror.py holds it against its schema
     assert seen == set(schemas), sorted(set(schemas) - seen)

@@ -66,6 +66,22 @@ three = [choice["token_ids"] for choice in server.complete(prompts[0], n=3, **wa
 assert len(three) == 3 and three[0] != three[1] != three[2] and three[0] == server.ids(prompts[0], **warm)
 assert server.ids(prompts[0], temperature=2, top_k=1) == alone[0] == server.ids(prompts[0], temperature=1, top_p=1e-6)
 
+# Penalties: a token does not come twice if each repetition costs more than all logits; prompts count for repetition_penalty alone.
+plain = server.ids(prompts[0], max_tokens=40)
+assert len(set(plain)) < 40, "the model does not repeat itself, so this test shows nothing"
+assert len(set(server.ids(prompts[0], max_tokens=40, presence_penalty=2, frequency_penalty=2))) > len(set(plain))
+again = server.ids([plain[0]] * 3, max_tokens=1)
+assert server.ids(prompts[0], max_tokens=40, repetition_penalty=1, presence_penalty=0, min_p=0) == plain
+few = server.ids(prompts[0], max_tokens=24, temperature=1, min_p=1, seed=7)  # only the most likely token is likely enough
+assert few == server.ids(prompts[0], max_tokens=24) and server.ids(prompts[0], temperature=1, min_p=1e-9, seed=7) == server.ids(prompts[0], temperature=1, seed=7)
+assert len(again) == 1 and len(set(server.ids([plain[0]] * 3, max_tokens=40, repetition_penalty=100))) > 20
+
+# Equal beginnings share pages of the cache, and change no answer.
+begin = [chance.randrange(200) for _ in range(120)]
+ends = [begin + [chance.randrange(200) for _ in range(chance.randrange(1, 30))] for _ in range(6)]
+shared = [server.ids(prompt) for prompt in ends]
+assert [server.ids(prompt) for prompt in reversed(ends)] == shared[::-1]
+
 # Probabilities: the greedy token has the largest, and an answer with them is the same answer.
 said = server.complete(prompts[1], logprobs=3)["choices"][0]
 assert said["token_ids"] == alone[1]
@@ -84,7 +100,7 @@ said = server.complete(prompts[2], stop_token_ids=[stop])["choices"][0]
 assert said["finish_reason"] == "stop" and said["token_ids"] == alone[2][:alone[2].index(stop) + 1], said
 
 # Bad bodies: the error names the key.
-for body, key in (({"prompt": [1], "min_p": 0.1}, "min_p"), ({"prompt": [1], "temperatur": 1}, "temperature"), ({}, "prompt"),
+for body, key in (({"prompt": [1], "min_p": 1.1}, "min_p"), ({"prompt": [1], "presence_penalty": 3}, "presence_penalty"), ({"prompt": [1], "temperatur": 1}, "temperature"), ({}, "prompt"),
                   ({"prompt": []}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [-1]}, "prompt"), ({"prompt": [1 << 40]}, "prompt"),
                   ({"prompt": [1.5]}, "prompt"), ({"prompt": "a text"}, "tokenizer"), ({"prompt": [1], "max_tokens": 0}, "max_tokens"),
                   ({"prompt": [1], "max_tokens": 8192}, "context"), ({"prompt": [1], "n": 17}, "`n`"), ({"prompt": [1], "top_p": 0}, "top_p"),
@@ -178,10 +194,12 @@ assert server.ids(prompts[7]) == alone[7]
 # A candidate in the model: the server says which ops it runs, and answers with it.
 for words in (["new", "rms_norm", "--name", "mine"], ["build", "mine"]):
     subprocess.run([host, *words], env=env, check=True, capture_output=True, timeout=120)
-beside = Server(host, env, work / "small", "--candidate", "mine", "--max-batch", 8)
+beside = Server(host, env, work / "small", "--candidate", "mine", "--max-batch", 8, "--no-prefix-cache")
 info = beside.ask("/info")[1]
 assert info["candidates"] == ["mine"] and {op["op"] for op in info["ops"] if op["provider"] == "mine"} == {"rms_norm"}, info
 assert len(beside.ids(prompts[0])) == 8
+assert [beside.ids(prompt) for prompt in ends] == shared  # without shared pages
+assert beside.ask("/mirror")[0] == 404
 assert beside.end() == 0
 
 # An encoder: a vector of length 1 for each text, the same alone and in company, as numbers and in base64.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """loops.py WHAT FK_HOST SOURCE_DIR WRONG_PLUGIN: programs of scripts/loops. `formats` needs recorded files and fk-host alone; flashinfer,
-openevolve and pytest use these packages in the interpreter FK_LOOPS_PYTHON. Exit code 77: the package is not installed. Fails when a right
+openevolve, pytest and kernelbench (torch) use these packages in the interpreter FK_LOOPS_PYTHON. Exit code 77: the package is not installed. Fails when a right
 candidate counts as wrong, a wrong one as right, or a package refuses our documents."""
 import atexit, json, os, pathlib, shutil, subprocess, sys, tempfile
 
@@ -164,4 +164,32 @@ elif what == "pytest":
     assert 'name="receipt"' in (work / "out.xml").read_text()
     said = run(*words, "--fk-seconds", "0.05", "--fk-min-speed", "1000", "tests/mine", code=1)
     assert "1 failed" in said and "must be at least 1000" in said, said
+elif what == "kernelbench":
+    need("torch")
+    tasks = source / "test/loops/kernelbench"
+
+    def imported(name, *words, code=0):
+        said = run(python, loops / "kernelbench.py", tasks / f"{name}.py", work / name, *words, code=code)
+        paths = run("bash", "-c", f". {work / name}/env.sh && printf '%s\\n%s' \"$FK_REGISTRY_PATH\" \"$FK_PLUGIN_PATH\"").split("\n")
+        return said, {"FK_REGISTRY_PATH": paths[0], "FK_PLUGIN_PATH": paths[1], "FK_CANDIDATES": str(work / "candidates")}
+
+    # The judge knows a right program and a wrong one by the task's own answers, also for other numbers of rows.
+    said, at = imported("gated_mlp")
+    assert "1 inputs, 4 weights, 1 outputs, any number of rows" in said, said
+    right = (tasks / "kb_gated_mlp.cpp").read_text()
+    for name, text, code in (("right", right, 0), ("wrong", right.replace("* nw[i] + nb[i]", "* nw[i]").replace('"right"', '"wrong"'), 1)):
+        (work / "candidates" / name).mkdir(parents=True)
+        (work / "candidates" / name / "kb_gated_mlp.cpp").write_text(text)
+        verdict = json.loads(run(host, "bench", name, "--size", "full", "--seconds", "0", "--patience", "200", "--json", "verdict.json", code=code, **at)
+                             and (work / "verdict.json").read_text())
+        assert verdict["status"] == ("correct" if code == 0 else "wrong"), verdict["why"]
+        assert "task" in [case["case"] for case in verdict["cases"]], verdict["cases"]
+    # Constants among the inputs, a variance and a counter among the weights; whole numbers, two outputs, fixed sizes.
+    for name, words, rows in (("conv_block", [], "7 weights, 1 outputs, any number"), ("row_choice", ["--length", "6"], "0 weights, 2 outputs, fixed")):
+        said, at = imported(name, *words)
+        assert rows in said, said
+        said = run(host, "check", f"kb_torch_{name}", "--op", f"kb_{name}", **at)
+        assert "PASS" in said, said
+    assert "no file" in run(python, loops / "kernelbench.py", "absent.py", work / "absent", code=1)
+
 print(f"{what}: done")

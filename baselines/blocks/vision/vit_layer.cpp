@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vit_layer as layer_norm, vit_attention, a sum, layer_norm, gelu_mlp or a gated one, a sum. Sums
+// vit_layer as layer_norm, vit_attention, a sum, layer_norm, gelu_mlp or its parts, a sum. Sums
 // are scaled_add with a scale of the channels, or add.
 #include "core/graph/builder.hpp"
 
@@ -22,11 +22,15 @@ Value vit_sum(Builder& b, const Region& r, const std::string& name, Value x, Val
   return b.call("scaled_add", r.path() + "." + name + "_sum", args);
 }
 
-Value gated_mlp_with_bias(Builder& b, const Region& r, Value x) {
+// With a gate, or with a function that gelu_mlp lacks.
+Value vit_mlp_parts(Builder& b, const Region& r, Value x) {
   const Value wide =
       r.call(b, "linear", ".mlp.fc1", {{"weight", r["fc1"]}, {"bias", r["fc1_bias"]}, {"x", x}});
-  const Value activated = r.call(b, "silu_and_mul", ".mlp.act_fn",
-                                 {{"size", r.integer("intermediate_size")}, {"x", wide}});
+  const std::string path = r.path() + ".mlp.act_fn";
+  const int64_t width = r.integer("intermediate_size");
+  const Value activated = r.flag("gated")
+                              ? b.call("silu_and_mul", path, {{"size", width}, {"x", wide}})
+                              : b.call("activation", path, {{"kind", "quick_gelu"}, {"x", wide}});
   return r.call(b, "linear", ".mlp.fc2",
                 {{"weight", r["fc2"]}, {"bias", r["fc2_bias"]}, {"x", activated}});
 }
@@ -39,8 +43,9 @@ void expand_vit_layer(Builder& b, const Region& r) {
   const Value mixed = r.call(b, "vit_attention", ".attention", {{"x", b.reshape(normed, image)}});
   const Value y = vit_sum(b, r, "attention", x, b.reshape(mixed, rows), {});
   const Value z = vit_norm(b, r, "mlp", y);
-  const Value last = r.flag("gated") ? gated_mlp_with_bias(b, r, z)
-                                     : Value(r.call(b, "gelu_mlp", ".mlp", {{"x", z}}));
+  const bool in_parts = r.flag("gated") || r.choice("approximate") == "quick";
+  const Value last =
+      in_parts ? vit_mlp_parts(b, r, z) : Value(r.call(b, "gelu_mlp", ".mlp", {{"x", z}}));
   vit_sum(b, r, "mlp", y, last, b.reshape(r["out"], rows));
 }
 

@@ -75,7 +75,8 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
 void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   const std::string type = scaling.text("type", "default");
   const std::string kind = scaling.text("rope_type", type);
-  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn", "longrope", "proportional"};
+  const std::vector<std::string> kinds{"default", "linear",   "llama3",
+                                       "yarn",    "longrope", "proportional"};
   if (!contains(kinds, kind))
     scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
                  did_you_mean(kind, kinds));

@@ -110,7 +110,8 @@ class TableEncoder final : public Model {
 
   std::vector<Unread> unread() const override {
     std::vector<Unread> list;
-    for (const auto& name : f_.unread) list.push_back({f_.prefix + name, name == "pooler." ? "a pooler" : "a head"});
+    for (const auto& name : f_.unread)
+      list.push_back({f_.prefix + name, name == "pooler." ? "a pooler" : "a head"});
     return list;
   }
 

@@ -59,6 +59,10 @@ struct VitLayer : Base<vit_layer> {
     if (scale_or_null) load(scale_or_null, 0, init.hidden_size, rows.scale);
     for (int64_t c = 0; c < init.hidden_size; ++c) x[c] += rows.scale[c] * y[c];
   }
+  double activated(double x) const {
+    if (init.approximate == FK_VIT_LAYER_APPROXIMATE_QUICK) return x / (1 + std::exp(-1.702 * x));
+    return gelu(x, init.approximate == FK_VIT_LAYER_APPROXIMATE_TANH);
+  }
   void mlp(double* x, const Rows& rows) const {
     const int64_t channels = init.hidden_size, width = init.intermediate_size;
     double* normed = rows.normed;
@@ -71,7 +75,7 @@ struct VitLayer : Base<vit_layer> {
       silu_halves(rows.hidden, width);
     else
       for (int64_t f = 0; f < width; ++f)
-        rows.hidden[f] = gelu(rows.hidden[f], init.approximate == FK_VIT_LAYER_APPROXIMATE_TANH);
+        rows.hidden[f] = activated(rows.hidden[f]);
     matrix_vector(weights.fc2, 0, channels, width, weights.fc2_bias.or_null, rows.hidden, rows.row);
     add(rows.row, weights.mlp_scale.or_null, rows, x);
   }

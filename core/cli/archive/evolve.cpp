@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host evolve OP: an agent changes programs, the judge answers (core/archive/evolution.hpp).
-// Each judge is a verb of its own in a process of its own (core/eval/job.hpp).
+// With a scenario in place of the op: the ops that the advice names (evolve_model.hpp). Each judge
+// is a verb of its own in a process of its own (core/eval/job.hpp).
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "core/base/text.hpp"
 #include "core/check/check.hpp"
 #include "core/cli/archive/agents.hpp"
+#include "core/cli/archive/evolve_model.hpp"
 #include "core/cli/author/scaffold.hpp"
 #include "core/cli/author/task.hpp"
 #include "core/cli/bench/archived.hpp"
@@ -25,6 +27,7 @@
 #include "core/cli/verb.hpp"
 #include "core/contract/contract.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/engines/scenario.hpp"
 #include "core/eval/job.hpp"
 #include "core/report/table.hpp"
 
@@ -36,10 +39,12 @@ namespace fs = std::filesystem;
 struct EvolveArguments {
   std::string op, folder, from, archive, replay;
   EvolutionOptions options;
+  int64_t ops = 3;
   bool no_memory = false;
   JsonOutput json;
 };
 FK_DOCUMENT(evolution, EvolutionDocument);
+FK_DOCUMENT(model_evolution, ModelEvolution);
 
 class Evolver {
  public:
@@ -333,9 +338,48 @@ void write_winner(const EvolutionDocument& d) {
   fs::copy_file(from / kNotesFile, to / kNotesFile, fs::copy_options::overwrite_existing);
 }
 
+// True for the name or file of a scenario, where no op has this name.
+bool is_scenario(const std::string& word) {
+  return !word.empty() && !Catalog(paths::registry_dirs()).find(word) &&
+         (fs::is_regular_file(word) || contains(scenario_names(), word));
+}
+
+// The options of each op's run as words. A run that goes on takes its own options.
+int evolve_scenario(const EvolveArguments& a) {
+  for (const bool given : {!a.from.empty(), !a.replay.empty()})
+    if (given) fail("evolve", "--from and --replay are for one op", "name the op");
+  const EvolutionOptions& o = a.options;
+  ModelEvolutionOptions model;
+  model.scenario = a.op, model.device = o.device, model.ops = a.ops;
+  model.folder =
+      fs::absolute(a.folder.empty() ? new_run(fs::path(a.op).stem()) : fs::path(a.folder));
+  model.tells = a.json.with_report();
+  const std::pair<const char*, std::string> texts[] = {
+      {"--agent", o.agent}, {"--lang", o.language}, {"--size", o.size}, {"--archive", a.archive}};
+  for (const auto& [name, value] : texts)
+    if (!value.empty()) model.words.push_back(name + ("=" + value));
+  const std::pair<const char*, double> numbers[] = {
+      {"--minutes", o.minutes}, {"--agent-seconds", o.agent_seconds}, {"--seconds", o.seconds}};
+  for (const auto& [name, value] : numbers)
+    model.words.push_back(name + ("=" + Json(value).dump()));
+  const std::pair<const char*, int64_t> counts[] = {
+      {"--verdicts", o.verdicts}, {"--seed", o.seed},       {"--islands", o.islands},
+      {"--migrate", o.migrate},   {"--parents", o.parents},
+  };
+  for (const auto& [name, value] : counts)
+    model.words.push_back(name + ("=" + std::to_string(value)));
+  if (a.no_memory) model.words.emplace_back("--no-memory");
+  if (model.tells) print_report("run in " + model.folder.string() + "\n");
+  const ModelEvolution out = evolved_model(model);
+  if (a.json.given()) a.json.write(document(out));
+  if (model.tells) print_model_evolution(out);
+  return out.why.empty() ? kExitOk : kExitFailed;
+}
+
 int evolve(EvolveArguments& a) {
   a.json.open();
   std::error_code none;
+  if (is_scenario(a.op)) return evolve_scenario(a);
   const bool goes_on = !a.folder.empty() && fs::exists(fs::path(a.folder) / "run.json", none);
   if (!a.replay.empty()) {
     if (goes_on) fail("--run", "`" + a.folder + "` has a run already", "a new folder");
@@ -389,7 +433,8 @@ int evolve(EvolveArguments& a) {
 std::function<int()> add_evolve(const Options& app) {
   auto a = std::make_shared<EvolveArguments>();
   EvolutionOptions& o = a->options;
-  app.add_option("OP", a->op, "the op");
+  app.add_option("OP", a->op, "the op; or a scenario, for the ops with the largest gains in it");
+  app.add_option("--ops", a->ops, "of a scenario, so many ops at most (3)").range(1, 64);
   app.add_option(
       "--agent", o.agent,
       "mutate (the default), openai, or a command; it gets a folder and leaves a source");

@@ -60,6 +60,8 @@ JobRequest remote_request(const BenchArguments& a) {
     out.language = language_name(file);
     const fs::path recipe = file.parent_path() / Recipe::kFile;
     if (fs::exists(recipe, none)) out.recipe = read_file(recipe);
+    if (fs::exists(file.parent_path() / kNotesFile, none))
+      out.notes = load_notes(file.parent_path());
   }
   out.name = is_file ? fs::path(word).stem().string() : candidate_dir(word).filename().string();
   out.ops = a.ops, out.cases = a.options.cases, out.families = a.families;

@@ -173,6 +173,16 @@ std::string untimed_because(const CompareDocument& d) {
   return "no case was timed in both races";
 }
 
+// Why the times do not tell, and the next step, as a race has said; empty: they tell.
+std::string untold_because(const CompareDocument& d) {
+  if (d.ratio.speed != Speed::unknown) return "";
+  for (const Verdict* verdict : {&d.first_verdict, &d.second_verdict})
+    if (verdict->status == Status::cannot_tell)
+      return "  why " + excerpt(verdict->why, 600) + "\n  next " + excerpt(verdict->next, 300) +
+             "\n";
+  return "  next More --seconds make the interval narrower, if the machine is idle.\n";
+}
+
 void print(const CompareDocument& d) {
   const bool colour = colour_wanted(stdout);
   print_report(excerpt(d.first, 200) + " against " + excerpt(d.second, 200) + " on " +
@@ -201,7 +211,8 @@ void print(const CompareDocument& d) {
     print_report("not compared: " + excerpt(why, 600) + "\n");
   else
     print_report(std::string(speed_name(d.ratio.speed)) + ": " + excerpt(d.first, 200) + " is " +
-                 ratio_text(d.ratio) + " times as fast as " + excerpt(d.second, 200) + "\n");
+                 ratio_text(d.ratio) + " times as fast as " + excerpt(d.second, 200) + "\n" +
+                 untold_because(d));
 }
 
 Verdict verdict_against(const FoundPlugin& plugin, const FoundPlugin& rival,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host import DIR|config.json: says which model a configuration is, and what its full size
 // needs. It counts the keys and tensors that the model reads. It writes a scenario.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -78,7 +81,10 @@ Likeness likeness(const std::string& arch, const Config& config) {
 int print_unknown(const Config& config, const Error& why) {
   std::vector<Likeness> all;
   for (const auto& arch : model_names()) all.push_back(likeness(arch, config));
-  const auto best = std::ranges::max_element(all, {}, &Likeness::score);
+  // Several models may have the same keys: the author knows which one computes alike.
+  constexpr size_t kTold = 4;
+  std::ranges::stable_sort(all, std::greater<>(), &Likeness::score);
+  const auto best = all.begin();
   std::printf("unknown: %s\n", why.what());
   std::printf("nearest model: %s (%d %% of the keys are the same)\n", best->arch.c_str(),
               static_cast<int>(best->score * 100 + 0.5));
@@ -87,7 +93,11 @@ int print_unknown(const Config& config, const Error& why) {
   if (!best->absent.empty())
     std::printf("  keys that it has and the file lacks: %s\n", join(best->absent, ", ").c_str());
   const ModelInfo info = find_model_info(best->arch);
-  std::printf("  a description begins as a copy of %s\n", info.where.c_str());
+  std::printf("  a description begins as a copy of %s (docs/add_a_model.md)\n", info.where.c_str());
+  std::vector<std::string> others;
+  for (size_t i = 1; i < std::min(all.size(), kTold); ++i)
+    others.push_back(fmt::format("{} ({:.0f} %)", all[i].arch, 100 * all[i].score));
+  std::printf("  as near, or nearly: %s\n", join(others, ", ").c_str());
   return kExitUsage;
 }
 

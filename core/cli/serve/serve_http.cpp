@@ -67,6 +67,7 @@ int serve_http(const ServeHttpArguments& a) {
   HttpOptions http;
   http.address = a.address;
   if (!a.tokens.empty()) http.tokens = load_tokens(a.tokens);
+  options.named_clients = !a.tokens.empty();
   http.certificate = a.certificate;
   http.key = a.key;
   if (a.log_json) log_as_json();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host serve-model: a model with candidates in place, for clients of the OpenAI API.
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -7,12 +8,14 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
@@ -20,6 +23,7 @@
 #include "core/endpoint/model_endpoint.hpp"
 #include "core/exec/ranking.hpp"
 #include "core/judge/device_lock.hpp"
+#include "core/report/document.hpp"
 #include "core/report/progress.hpp"
 #include "core/scenario/checkpoint_fit.hpp"
 #include "core/scenario/run.hpp"
@@ -42,8 +46,10 @@ struct ServeModelArguments {
   Parallel parallel;
   int64_t max_batch = 0, max_context = 0, pages = -1, seed = 0, open_most = 1024, body_mib = 8;
   int64_t drain_s = 30;
-  bool sandbox = true, has_seed = false;
+  bool sandbox = true, has_seed = false, mirror = false, shares_prefix = true;
+  JsonOutput json;
 };
+FK_DOCUMENT(mirror, MirrorReport);
 
 std::string default_device() {
   for (const auto& device : device_names())
@@ -112,7 +118,7 @@ void fit_pages(Scenario& s, const ServeModelArguments& a, const Catalog& catalog
   const RunMemoryBudget::Pages found =
       RunMemoryBudget(*model, catalog, s.limits, s.engine->form().context(s.limits),
                       std::ranges::count(devices, devices.front()))
-          .pages(*room, 1);
+          .pages(*room, a.mirror ? 2 : 1);
   if (found.too_large) fail(s.name, found.too_large->what);
   if (!found.why.empty()) fail(s.name, found.why);
   if (!found.note.empty()) log_warn(s.name + ": " + found.note);
@@ -128,23 +134,26 @@ SessionSpec spec_of(const Scenario& s, const ServeModelArguments& a, const Plugi
   return spec;
 }
 
-// The session of the baselines with the wanted candidates.
+// A session of the baselines, with the wanted candidates if `changed`.
 LiveModel::Setup live_setup(const Scenario& s, const ServeModelArguments& a,
-                            const PluginSet& plugin_set, const std::vector<WeightBlock>& weights) {
+                            const PluginSet& plugin_set, const std::vector<WeightBlock>& weights,
+                            bool changed) {
   constexpr double kPatienceSeconds = 300;
-  LiveModel::Setup setup{{.name = "model",
+  const std::string name = !a.mirror ? "model" : changed ? "candidate" : "baseline";
+  LiveModel::Setup setup{{.name = name,
                           .files = plugin_set.baseline_files(),
                           .spec = spec_of(s, a, plugin_set),
                           .weights = weights.data(),
                           .runner = {},
-                          .smoke_check = !a.candidates.empty()},
+                          .smoke_check = changed},
                          s.engine->form().vocabulary,
                          s.engine->name() == "generate",
-                         [](const std::string& text) { log_warn(text); }};
-  setup.side.runner.name = "model";
+                         [name](const std::string& text) { log_warn(name + ": " + text); }};
+  setup.side.runner.name = name;
   setup.side.runner.device = a.device;
   setup.side.runner.sandbox = a.sandbox;
   setup.side.runner.patience_s = kPatienceSeconds;
+  if (!changed) return setup;
   for (const auto& word : a.candidates) {
     const FoundPlugin found = plugin_set.plugin(word);
     if (!found.error.empty()) fail(word, found.error);
@@ -185,6 +194,7 @@ ModelEndpoint::Options endpoint_options(const Scenario& s, const ServeModelArgum
     fail("--pooling", "there is no `" + excerpt(a.pooling) + "`",
          did_you_mean(a.pooling, {"mean", "cls", "last"}));
   add_text(out, s, a);
+  out.limits.shares_prefix = a.shares_prefix;
   out.open_most = a.open_most;
   out.body_most = static_cast<size_t>(a.body_mib) << 20;
   out.device = a.device;
@@ -220,10 +230,64 @@ void print_ops(const Side& side, const SessionSpec& spec) {
   }
 }
 
-int serve_model(ServeModelArguments& a) {
+// Opens a model. False: the exit code says why, and it was printed.
+bool opens(LiveModel& model, const Scenario& s, const std::vector<std::string>& candidates,
+           int& code) {
+  if (model.open()) {
+    if (const std::string wrong = model.side().wrong_in_check(); !wrong.empty())
+      log_warn("the candidate is wrong in the check of its ops: " + wrong);
+    return true;
+  }
+  std::fprintf(stderr, "fk-host: %s: %s\n", s.name.c_str(), model.why().c_str());
+  code = candidates.empty() || model.side().is_hosts_fault() ? kExitEnvironment : kExitFailed;
+  return false;
+}
+
+void check_arguments(ServeModelArguments& a) {
   if (a.device.empty()) a.device = default_device();
   check_device_name(a.device);
   check_parallel(a.parallel);
+  if (a.mirror && a.candidates.empty())
+    fail("--mirror", "runs a candidate beside the baseline", "--candidate names it");
+  if (a.json.given() && !a.mirror) fail("--json", "is for the report of --mirror");
+  a.json.open();
+}
+
+std::string ratio_line(const char* what, const std::optional<Ratio>& ratio) {
+  if (!ratio) return {};
+  return fmt::format("  {:<12} {:.3f} ({:.3f}-{:.3f}) times the baseline's speed, {} blocks\n",
+                     what, ratio->value, ratio->low, ratio->high, ratio->blocks);
+}
+
+void print_mirror(const MirrorReport& r) {
+  std::string text = fmt::format(
+      "{} requests beside the baseline: {} equal, {} different, {} failed, {} left out, {} open\n",
+      r.requests, r.equal, r.different, r.failed, r.left_out, r.open);
+  if (r.tokens > 0)
+    text += fmt::format("  {} of {} tokens come before a difference\n", r.equal_tokens, r.tokens);
+  if (r.vectors_apart)
+    text += fmt::format("  vectors are at most {:.2g} apart\n", *r.vectors_apart);
+  text += ratio_line("first token", r.first_token) + ratio_line("next token", r.next_token) +
+          ratio_line("whole", r.whole);
+  for (const auto& d : r.differences)
+    text += fmt::format("  request {}, token {}: {} in place of {}{}{}\n", d.request, d.index,
+                        d.candidate, d.baseline, d.sampled ? ", sampled" : "",
+                        d.apart ? fmt::format(", logits {:.3g} apart", *d.apart) : "");
+  for (const auto& why : r.failures) text += "  failed: " + why + "\n";
+  print_report(text + "  Both models ran at the same time on one device, so this is no verdict.\n");
+}
+
+// The end of a mirror: the candidate's open requests have as long as answers have.
+void finish_mirror(TrafficMirror& mirror, ModelEndpoint& endpoint, const ServeModelArguments& a) {
+  if (!mirror.settle(static_cast<double>(a.drain_s)))
+    log_warn("the candidate's last requests did not end in time");
+  const MirrorReport report = endpoint.mirror_report();
+  if (a.json.given()) a.json.write(document(report));
+  if (a.json.with_report()) print_mirror(report);
+}
+
+int serve_model(ServeModelArguments& a) {
+  check_arguments(a);
   if (const auto code = join_launch(a.parallel)) return *code;
   HttpOptions http;
   http.address = a.address;
@@ -249,27 +313,29 @@ int serve_model(ServeModelArguments& a) {
       });
   fit_pages(scenario, a, catalog);
   progress.say(scenario.name + ": the model is opened");
-  LiveModel::Setup setup = live_setup(scenario, a, plugin_set, weights);
-  const SessionSpec spec = setup.side.spec;
-  LiveModel model(std::move(setup));
-  const bool opened = model.open();
+  LiveModel::Setup changed = live_setup(scenario, a, plugin_set, weights, !a.candidates.empty());
+  const SessionSpec spec = changed.side.spec;
+  TrafficMirror mirror(static_cast<size_t>(a.open_most));
+  std::optional<LiveModel> baseline;
+  if (a.mirror) baseline.emplace(live_setup(scenario, a, plugin_set, weights, false));
+  LiveModel candidate(std::move(changed));
+  int code = kExitOk;
+  const bool opened = (!baseline || opens(*baseline, scenario, {}, code)) &&
+                      opens(candidate, scenario, spec.policy.candidates, code);
   progress.clear();
-  if (!opened) {
-    std::fprintf(stderr, "fk-host: %s: %s\n", scenario.name.c_str(), model.why().c_str());
-    return spec.policy.candidates.empty() || model.side().is_hosts_fault() ? kExitEnvironment
-                                                                           : kExitFailed;
-  }
-  if (const std::string wrong = model.side().wrong_in_check(); !wrong.empty())
-    log_warn("the candidate is wrong in the check of its ops: " + wrong);
+  if (!opened) return code;
+  if (baseline) mirror.attach(*baseline, candidate);
   options.candidates = spec.policy.candidates;
-  options.ops = model.side().ops();
-  ModelEndpoint endpoint(options, model);
+  options.ops = candidate.side().ops();
+  options.mirror = baseline ? &mirror : nullptr;
+  ModelEndpoint endpoint(options, baseline ? *baseline : candidate);
   HttpServer server(http, endpoint);
-  print_ops(model.side(), spec);
+  print_ops(candidate.side(), spec);
   std::printf("serving %s on %s at %s\n", options.limits.model.c_str(), a.device.c_str(),
               server.url().c_str());
   std::fflush(stdout);
   server.run();
+  if (baseline) finish_mirror(mirror, endpoint, a);
   return kExitOk;
 }
 
@@ -282,6 +348,9 @@ std::function<int()> add_serve_model(const Options& app) {
   app.add_option("--candidate", a->candidates,
                  "a candidate that runs its ops in the model (may be repeated); default: none")
       .one_at_a_time();
+  app.add_flag("--mirror", a->mirror,
+               "the baseline answers, the candidates run the same requests beside it, and a report "
+               "compares both");
   app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")
       .one_at_a_time();
   app.add_option("--device", a->device, "cpu, cuda:0; default: a GPU where there is one");
@@ -295,6 +364,8 @@ std::function<int()> add_serve_model(const Options& app) {
                  "of the cache on each rank; default: as many as there is "
                  "room for")
       .range(0, int64_t{1} << 31);
+  app.add_flag("!--no-prefix-cache", a->shares_prefix,
+               "compute each prompt whole, also where an earlier one began equally");
   app.add_flag("!--no-sandbox", a->sandbox,
                "run candidates without a sandbox, with all rights of this user");
   app.add_option("--http", a->address, "ADDRESS:PORT; default: 127.0.0.1:8000; port 0: a free one");
@@ -312,6 +383,8 @@ std::function<int()> add_serve_model(const Options& app) {
   app.add_option("--pooling", a->pooling,
                  "the embedding of a text: mean, cls or last of its "
                  "tokens");
+  a->json.declare(
+      app, "write the report of --mirror as JSON: to a file beside the text, or in its place");
   app.footer("The server runs until it is interrupted. docs/serving.md has its paths and keys.");
   return [a, seed] {
     a->has_seed = seed.given();

@@ -145,6 +145,9 @@ DiffusionSampler euler(const Config& c, int64_t steps) {
   for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"})
     need(c, key, false);
   choice(c, "interpolation_type", "linear", {"linear"});
+  // Published configurations keep these keys of other schedulers.
+  for (const char* key : {"clip_sample", "sample_max_value", "set_alpha_to_one", "skip_prk_steps"})
+    c.ignore(key);
   choice(c, "timestep_type", "discrete", {"discrete"});
   const bool zero = choice(c, "final_sigmas_type", "zero", {"zero", "sigma_min"}) == "zero";
   std::vector<double> table;

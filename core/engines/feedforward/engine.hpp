@@ -11,10 +11,19 @@
 
 namespace fk {
 
+// An output with one whole number for the whole batch, such as the intersections which a rasterizer
+// found. Where it exceeds the room, the other outputs hold nothing valid.
+struct FeedforwardCount {
+  std::string output;
+  int64_t room_of_request = 0;  // the room of a batch is max_batch times as large
+  std::string key;              // of the configuration, which gives the room
+};
+
 struct FeedforwardOptions {
   std::string phase;
   std::vector<std::string> outputs;
   std::vector<RequestTensor> inputs = {};
+  std::vector<FeedforwardCount> counts = {};  // all requests of a batch without room fail
 };
 std::unique_ptr<Engine> feedforward_engine(FeedforwardOptions options);
 

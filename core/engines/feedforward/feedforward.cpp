@@ -34,9 +34,29 @@ class Pass {
     for (int64_t b = 0; b < count; ++b) tensors_.write(b, waiting_[static_cast<size_t>(b)]);
     program_.bind(batch_, count);
     program_.run();
-    for (const auto& name : options_.outputs) report(name, count);
+    if (const std::string why = overflow(); !why.empty()) {
+      for (int64_t b = 0; b < count; ++b)
+        exchange_.failed(waiting_[static_cast<size_t>(b)].id, why);
+    } else {
+      for (const auto& name : options_.outputs) report(name, count);
+    }
     waiting_.erase(waiting_.begin(), waiting_.begin() + count);
     exchange_.progress("pass " + std::to_string(count) + " requests");
+  }
+
+  // Why the outputs hold nothing valid; empty: they do.
+  std::string overflow() {
+    for (const auto& wanted : options_.counts) {
+      int64_t found = 0;
+      const Program::Output output = program_.output(wanted.output);
+      FK_CHECK(output.dtype == DType::i64 && numel(output.shape) == 1, "a count of one number");
+      program_.read(wanted.output, &found, sizeof found);
+      const int64_t room = wanted.room_of_request * program_.limit("B");
+      if (found > room)
+        return "the batch has " + std::to_string(found) + " " + wanted.output + ", and room for " +
+               std::to_string(room) + ": raise `" + wanted.key + "` of the configuration";
+    }
+    return "";
   }
 
   void report(const std::string& name, int64_t count) {

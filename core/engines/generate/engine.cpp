@@ -33,6 +33,18 @@ namespace {
 
 constexpr int64_t kEncoderRows = 8192;  // of a step, if one request has fewer
 
+// Pages which requests share, kept from drive to drive while they have names. Null: the model has
+// states beside its pages. Judged requests share nothing, and get fresh pages in each drive.
+KvPagePool* shared_pool(Session& session, const GenerateSetup& setup) {
+  for (const char* phase : {"prefill", "decode"})
+    for (const char* input : {"state_slots", "has_initial_state", "source_lens"})
+      if (setup.encoder || session.phase(phase).input(input)) return nullptr;
+  auto pool = std::static_pointer_cast<KvPagePool>(session.kept());
+  if (!pool || !pool->has_names())
+    session.kept() = pool = std::make_shared<KvPagePool>(setup.pages);
+  return pool.get();
+}
+
 class GenerateEngine final : public TextEngine {
  public:
   explicit GenerateEngine(GenerateOptions options)
@@ -63,6 +75,7 @@ class GenerateEngine final : public TextEngine {
     setup.encoder_length = options_.encoder_length;
     setup.placeholder = options_.placeholder;
     if (!options_.encoder.empty()) setup.encoder = &session.phase(options_.encoder);
+    setup.pool = shared_pool(session, setup);
     generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
   }
 

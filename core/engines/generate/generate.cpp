@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/engines/generate/encoder_phase.hpp"
+#include "core/engines/generate/host_sampling.hpp"
 #include "core/engines/scheduler.hpp"
 #include "core/tensor/random.hpp"
 
@@ -213,7 +214,7 @@ class Generator {
       : setup_(setup),
         exchange_(exchange),
         scheduler_({setup.max_batch, setup.max_context, prefill.limit("T"), prefill.limit("Q"),
-                    setup.page_size, setup.pages, setup.vocab_size}),
+                    setup.page_size, setup.pages, setup.vocab_size, /*step_slots=*/1, setup.pool}),
         prefill_(prefill, setup),
         decode_(decode, setup),
         tokens_(static_cast<size_t>(std::max(prefill.limit("Q"), setup.max_batch))) {
@@ -284,8 +285,9 @@ class Generator {
   // True when the host needs only tokens from the step.
   bool plain() const {
     const auto& work = scheduler_.work();
-    return std::none_of(work.begin(), work.end(),
-                        [](const Work& w) { return w.sequence->request.logits; });
+    return std::none_of(work.begin(), work.end(), [](const Work& w) {
+      return w.sequence->request.logits || w.sequence->request.sampling.on_host();
+    });
   }
 
   // True when the next step has exactly the requests of the unread step.
@@ -340,7 +342,8 @@ class Generator {
     step_tokens_ = 0;
     for (const Work& w : work) {
       samples |= w.samples;
-      logits |= w.rows > 0 && (w.sequence->request.logits || w.sequence->request.prompt_logits);
+      const Request& r = w.sequence->request;
+      logits |= w.rows > 0 && (r.logits || r.prompt_logits || r.sampling.on_host());
       step_tokens_ += w.count;
     }
     if (samples) {
@@ -358,11 +361,19 @@ class Generator {
       row += w.rows;
       Sequence& s = *w.sequence;
       // A request that only scores its prompt ends with the prompt.
-      const bool ended =
-          w.samples ? append_token(s, tokens_[static_cast<size_t>(row - 1)], setup_, exchange_)
-                    : s.request.new_tokens == 0 && s.cached == s.prompt;
+      const bool ended = w.samples ? append_token(s, token_of(s, row - 1), setup_, exchange_)
+                                   : s.request.new_tokens == 0 && s.cached == s.prompt;
       if (ended) scheduler_.finish(&s);
     }
+  }
+
+  // The token that a row of the step gives a sequence.
+  int64_t token_of(const Sequence& s, int64_t row) {
+    const Sampling& sampling = s.request.sampling;
+    if (!sampling.on_host()) return tokens_[static_cast<size_t>(row)];
+    const auto size = static_cast<size_t>(setup_.vocab_size);
+    return sampler_.choose({logits_.data() + static_cast<size_t>(row) * size, size}, s.tokens,
+                           s.prompt, sampling, sampling_uniform(sampling.seed, s.generated()));
   }
 
   void report_logits(const Work& w, int64_t row) {
@@ -384,6 +395,7 @@ class Generator {
   Request request_;
   std::vector<int64_t> tokens_;
   std::vector<float> logits_;
+  HostSampler sampler_;
   int64_t step_tokens_ = 0;
   Unread unread_, last_;  // the last enqueued step, and the one before it
 };

@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "core/engines/kv_page_pool.hpp"
 #include "core/exec/session.hpp"
 
 namespace fk {
@@ -14,6 +15,7 @@ struct GenerateSetup {
   std::vector<RequestTensor> tensors = {};  // its inputs
   int64_t encoder_length = 0;               // GenerateOptions::encoder_length
   int64_t placeholder = -1;                 // GenerateOptions::placeholder
+  KvPagePool* pool = nullptr;               // Scheduler::Options::pool
 };
 
 // Serves the exchange until no request will come. Passes on exceptions of a program.

@@ -111,7 +111,7 @@ class Denoiser {
       if (auto why = token_refusal(*tokens, setup_.vocab_size, what); !why.empty()) return why;
     }
     if (auto why = order_refusal(r); !why.empty()) return why;
-    return sampling_refusal(r.sampling);
+    return r.sampling.on_host() ? kNoHostSampling : sampling_refusal(r.sampling);
   }
 
   // An order must name each token once, and a block's tokens before the next block's.

@@ -68,7 +68,9 @@ class Speculator {
   };
 
   void take_request() {
-    if (const std::string why = scheduler_.refusal(request_); !why.empty())
+    std::string why = scheduler_.refusal(request_);
+    if (why.empty() && request_.sampling.on_host()) why = kNoHostSampling;
+    if (!why.empty())
       exchange_.failed(request_.id, why);
     else
       scheduler_.add(std::move(request_));

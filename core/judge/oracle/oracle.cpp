@@ -101,7 +101,7 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
     layout.snapshot = false;
     return std::make_unique<CaseFrames>(device, call, values, layout);
   };
-  auto placed = dress(on_device ? Exact::outputs : Exact::all);
+  auto placed = dress(on_device ? exact_on_device(resolved, values) : Exact::all);
   Support support = Instance::supports(reference, placed->meta());
   if (!support.ok && on_device) {
     placed = dress(Exact::all);

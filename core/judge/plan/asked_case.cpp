@@ -52,6 +52,14 @@ const Case& named(const std::vector<Case>& cases, const std::string& op, const s
   fail(op, "there is no " + size + " case `" + name + "`", did_you_mean(name, known));
 }
 
+// Names are unique: a `full` case has other dtypes on request alone.
+std::vector<Variant> askable(const Contract& contract, const Case& source) {
+  std::vector<Variant> out = variants_of(contract, source, false);
+  if (source.size == "full")
+    for (Variant& v : dtype_variants(contract, source)) out.push_back(std::move(v));
+  return out;
+}
+
 }  // namespace
 
 std::string AskedCase::key() const {
@@ -88,7 +96,7 @@ PosedCase pose(const AskedCase& asked, const Contract& contract, Case source) {
   if (asked.variant.empty()) return out;
   if (is_hidden(asked.variant)) return pose_hidden(asked, contract, std::move(out.source));
   std::vector<std::string> known;
-  for (Variant& variant : variants_of(contract, out.source, false)) {
+  for (Variant& variant : askable(contract, out.source)) {
     known.push_back(variant.name);
     if (variant.name != asked.variant) continue;
     out.variant = std::move(variant);
@@ -127,9 +135,12 @@ std::vector<std::string> variants_wanted(const Contract& contract, const Case& s
                        [&](const auto& one) { return one == name || one == "all"; });
   };
   std::vector<std::string> out;
-  for (const Variant& v : variants_of(contract, source, false)) {
+  for (const Variant& v : askable(contract, source)) {
+    const bool full = source.size == "full" && !v.dtypes.empty();
     if (v.name == Variant().name) continue;
-    if (in(variants, v.name) || (!v.dtypes.empty() && in(dtypes, v.name))) out.push_back(v.name);
+    if ((!full && in(variants, v.name)) || std::ranges::count(variants, v.name) ||
+        (!v.dtypes.empty() && in(dtypes, v.name)))
+      out.push_back(v.name);
   }
   return out;
 }

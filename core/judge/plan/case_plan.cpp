@@ -205,6 +205,9 @@ class CasePlan {
     }
     out_.push_back(posed(entry, contract, source));
     for (const auto& v : variants_of(contract, source, false)) known_.push_back(v.name);
+    for (const auto& v : dtype_variants(contract, source)) known_.push_back(v.name);
+    for (const CaseField& field : resolve(contract, source, {}).fields)
+      if (field.present && is_float(field.dtype)) written_.emplace(fk::name(field.dtype));
     for (const auto& name : variants_wanted(contract, source, o_.variants, o_.dtypes)) {
       entry.asked.variant = entry.row.variant = name;
       entry.extra = true;
@@ -225,22 +228,25 @@ class CasePlan {
   }
 
   void check_variants() const {
-    for (const auto& [option, wanted] :
-         {std::pair("--variant", &o_.variants), std::pair("--dtype", &o_.dtypes)}) {
-      for (const auto& name : *wanted)
-        if (name != "all" && !std::count(known_.begin(), known_.end(), name) &&
-            (option == std::string("--variant") || !dtype_named(name)))
-          fail(option, "no case has a variant `" + name + "`", did_you_mean(name, names(option)));
-    }
+    for (const auto& name : o_.variants)
+      if (name != "all" && !contains(known_, name))
+        fail("--variant", "no case has a variant `" + name + "`", did_you_mean(name, names()));
+    // A dtype of every case as written is no variant.
+    for (const auto& name : o_.dtypes)
+      if (name != "all" && !contains(known_, name) && !written_.count(name))
+        fail("--dtype", "no " + size() + " case takes " + name,
+             "as written the cases take " + join({written_.begin(), written_.end()}, ", ") +
+                 "; other dtypes: " + dtypes());
   }
-  std::vector<std::string> names(const std::string& option) const {
-    if (option == "--dtype") return {"f32", "bf16", "f16", "all"};
+  std::vector<std::string> names() const {
     std::set<std::string> all(known_.begin(), known_.end());
     return {all.begin(), all.end()};
   }
-  // A dtype of every case as written is no variant.
-  static bool dtype_named(const std::string& name) {
-    return name == "f32" || name == "bf16" || name == "f16";
+  std::string dtypes() const {
+    std::vector<std::string> out;
+    for (const std::string name : {"f32", "bf16", "f16"})
+      if (contains(known_, name)) out.push_back(name);
+    return out.empty() ? "none" : join(out, ", ");
   }
 
   const Catalog& catalog_;
@@ -248,7 +254,8 @@ class CasePlan {
   std::optional<Captured> captured_;
   std::vector<CasePlanEntry> out_, after_;
   std::vector<std::string> names_, known_;
-  DefaultCases chosen_;  // of the current op
+  std::set<std::string> written_;  // dtypes of cases as written
+  DefaultCases chosen_;            // of the current op
 };
 
 std::string case_of(const CaseVerdict& row) { return row.op + ", " + row.case_name; }
@@ -353,7 +360,7 @@ void HiddenCases::judged(const CaseVerdict& row) {
     return;
   }
   const auto [had, first] = hidden_.emplace(case_of(row), *parts);
-  had->second |= *parts;
+  had->second |= *parts | (*parts & kHiddenPadded ? kHiddenDense : 0);
   of_[row.op] += first;
 }
 

@@ -26,7 +26,8 @@ struct Part {
 constexpr Part kParts[] = {{kHiddenFields, "fields"},
                            {kHiddenSwitches, "switches"},
                            {kHiddenValues, "values"},
-                           {kHiddenOthers, "other switches"}};
+                           {kHiddenOthers, "other switches"},
+                           {kHiddenDense, "dense heads"}};
 constexpr int64_t kRowsOfWidths = 1024;  // upper limit
 constexpr int kAll = kHiddenFields | kHiddenSwitches | kHiddenValues | kHiddenPadded;
 
@@ -37,7 +38,7 @@ std::string name_of_kind(int parts) {
   const std::string last = words.back();
   words.pop_back();
   return (words.empty() ? last : join(words, ", ") + " and " + last) +
-         (parts & kHiddenPadded ? ", padded" : "");
+         (parts & (kHiddenPadded | kHiddenDense) ? ", padded" : "");
 }
 
 // Erases some of several values: keeps one surely, and each other one with probability 3/4. One
@@ -344,6 +345,21 @@ void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Va
 // Room for half more than the mean is enough for uniform routing only.
 double drawn_skew(uint64_t draw) { return std::exp2(1 + 4.5 * Random(draw ^ 0x5e).uniform()); }
 
+// True if a tensor with gaps may have parts of a row (heads) with gaps of their own.
+bool has_heads(const Contract& contract) {
+  return std::ranges::any_of(contract.section(SectionId::forward),
+                             [](const Slot& s) { return s.strided && s.shape.size() > 2; });
+}
+
+// The layout of tensors with gaps. Caches are neighbours or interleaved, as in some models; heads
+// are dense or not.
+Variant::Layout padded_layout(const Contract& contract, uint64_t draw) {
+  const Slot* cache = contract.find("v_cache");
+  if (cache && cache->strided && (draw >> 40 & 1)) return Variant::Layout::interleaved;
+  return has_heads(contract) && (draw >> 41 & 1) ? Variant::Layout::padded_rows
+                                                 : Variant::Layout::padded;
+}
+
 bool has_rows(const Case& source) {
   const Variant most = fewer_rows(source, 0);
   const auto more = [](int64_t n) { return n > 1; };
@@ -363,7 +379,8 @@ int64_t fewest_hidden(int64_t rows) {
 std::optional<int> hidden_parts(const std::string& variant) {
   for (int parts = 0; parts <= kAll; ++parts)
     if (variant == name_of_kind(parts)) return parts;
-  if (variant == name_of_kind(kHiddenOthers)) return kHiddenOthers;
+  for (const int alone : {kHiddenOthers, kHiddenDense})
+    if (variant == name_of_kind(alone)) return alone;
   return std::nullopt;
 }
 
@@ -385,6 +402,7 @@ std::vector<std::string> hidden_variants(const Contract& contract, const Case& s
     if ((parts & kBoth) == kBoth ? both && !(parts & ~kBoth & ~may) : !(parts & ~may))
       out.push_back(name_of_kind(parts));
   if (other_switches(contract, source, 0).size() > 1) out.push_back(name_of_kind(kHiddenOthers));
+  if (has_heads(contract)) out.push_back(name_of_kind(kHiddenDense));
   return out;
 }
 
@@ -440,11 +458,8 @@ PosedCase pose_hidden(const AskedCase& asked, const Contract& contract, Case sou
     source = with_skew(contract, source, drawn_skew(asked.draw));
   release_numbers(contract, source);
   out.variant.name = asked.variant;
-  // Caches are neighbours or interleaved, as in some models.
-  const Slot* cache = contract.find("v_cache");
-  const bool pair = cache && cache->strided && (asked.draw >> 40 & 1);
-  if (parts & kHiddenPadded)
-    out.variant.layout = pair ? Variant::Layout::interleaved : Variant::Layout::padded;
+  if (parts & kHiddenPadded) out.variant.layout = padded_layout(contract, asked.draw);
+  if (parts & kHiddenDense) out.variant.layout = Variant::Layout::padded_rows;
   out.source = std::move(source);
   return out;
 }

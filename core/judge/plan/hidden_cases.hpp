@@ -18,6 +18,9 @@ inline constexpr int kHiddenPadded = 1, kHiddenValues = 2, kHiddenSwitches = 4, 
 // The switches that kHiddenSwitches leaves as they are, or one switch alone: together the two
 // change every switch. It comes without other parts.
 inline constexpr int kHiddenOthers = 16;
+// Gaps behind rows alone, with dense heads, for candidates which refuse gaps between heads. Without
+// other parts. A taken kHiddenPadded makes it needless: the draw chooses either layout there.
+inline constexpr int kHiddenDense = 32;
 
 // Names of row variants in the order of asking, which ends when each part that is taken at all was
 // taken. After a refusal of two parts together, each one is asked alone. Empty when a case has no

@@ -17,6 +17,7 @@ class CaseRace;
 struct ProbeFinding {
   std::string why, next;
 };
+inline constexpr const char* kIdle = "Judge it on an idle machine.";  // a next step
 
 // For one race.
 class RaceProbe {

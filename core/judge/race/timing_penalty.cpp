@@ -17,6 +17,7 @@ constexpr double kLittle = 1.05;       // ratios this close are nearly equal
 constexpr double kResolution = 40e-6;  // late wake-up of a process of many threads
 constexpr double kSure = 4;            // standard errors of a difference of clocks
 constexpr int kRacesMost = 3;          // of race_while_faster()
+constexpr int kConfident = 5;          // fewer blocks have a range in place of an interval
 
 struct ClockDifference {
   double usual_s = 0, error_s = 0;
@@ -162,6 +163,32 @@ void penalise_faster(Ratio& ratio) {
   if (ratio.speed != Speed::faster) return;
   ratio.low = std::min(ratio.low, 1.0);
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+}
+
+bool forgive_slower(Ratio& ratio, const Ratio& raced) {
+  if (ratio.speed != Speed::slower || raced.speed == Speed::slower) return false;
+  ratio.high = std::max(ratio.high, raced.high);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+  return true;
+}
+
+bool contradicts(const Ratio& cold, const Ratio& usual) {
+  return cold.blocks >= kConfident && cold.high < usual.low;
+}
+
+std::string penalise_cold(Ratio& ratio, const ColdRaces& cold) {
+  const bool below = contradicts(cold.worst, ratio);
+  if (below && !cold.busy && cold.again && contradicts(*cold.again, ratio)) {
+    ratio = cold.again->value > cold.worst.value ? *cold.again : cold.worst;
+    return "measured with cold memory in both processes";
+  }
+  // A speedup must also hold with cold memory.
+  const bool uncertain = ratio.speed == Speed::faster && cold.worst.low < 1;
+  if (ratio.speed == Speed::slower || (!below && !uncertain)) return "";
+  ratio.low = std::min(ratio.low, cold.worst.low);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+  return std::string("with cold memory in both processes the speedup is not certain") +
+         (cold.busy ? "; other programs used the cores" : "");
 }
 
 void penalise_slowed_device(Ratio& ratio) {

@@ -2,6 +2,7 @@
 // Compares a worker's claims about time with the controller's clock, and calls on new contents with
 // calls on seen ones.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,20 @@ struct ColdSamples {
 // times. The race with the worst result for it counts.
 Ratio race_while_faster(Contender& candidate, Contender& baseline, const RaceOptions& options);
 
+// Races with cold memory. `worst`: of race_while_faster(). `again`: one more race, where `worst`
+// contradicts the usual race; the worst of several races is too bad by chance.
+struct ColdRaces {
+  Ratio worst;
+  std::optional<Ratio> again;
+  bool busy = false;  // other programs used the cores
+};
+// True when the race's interval is one of confidence, and lies below the usual race's.
+bool contradicts(const Ratio& cold, const Ratio& usual);
+// The samples of the usual race may be warm. Where both cold races contradict it on free cores, the
+// milder of them becomes the ratio. Else a contradiction lowers the interval, and so does a speedup
+// that is not certain with cold memory. Returns the reason; empty: no change.
+std::string penalise_cold(Ratio& ratio, const ColdRaces& cold);
+
 // Seconds of calls that are alone in their sample, and of one call among others in a usual sample.
 struct AloneSamples {
   std::vector<double> alone_s;
@@ -100,6 +115,9 @@ bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& wai
 // Use when cores are busy: the scheduler's share of the times does not average away. `faster`
 // becomes `cannot tell`. `slower` stays, or a candidate could hide it by making the machine busy.
 void penalise_faster(Ratio& ratio);
+// Use when cores are busy: probes then measure the scheduler too. A ratio that is slower by
+// penalties alone becomes `cannot tell`; `raced`: the ratio before them. True when it changes.
+bool forgive_slower(Ratio& ratio, const Ratio& raced);
 // Use when the GPU was slowed down throughout the race (gpu_telemetry.hpp): its clocks may favour
 // one side. `slower` stays, or a candidate could hide it by a large use of power.
 void penalise_slowed_device(Ratio& ratio);

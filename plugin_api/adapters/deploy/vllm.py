@@ -10,6 +10,7 @@ from . import about, ops
 
 VERSION = "0.26.0"  # names and signatures below are those of this release
 done = []
+kept = []
 
 
 def rows_of(x):
@@ -76,13 +77,36 @@ def rotary():
 
 
 def linear():
-    """The layers look this function up in their modules in each call."""
+    """The layers look this function up in their modules in each call. A plugin may refuse many rows: vLLM's own product
+    takes these calls. The choice is made inside an op, because torch.compile traces without a number of rows."""
     from vllm.model_executor.layers import linear as layers
     from vllm.model_executor.layers import vocab_parallel_embedding as heads
 
+    refused = {}  # by shape of the weight: the fewest rows that the plugin refused
+    library = torch.library.Library(f"{about['name']}_vllm", "FRAGMENT")
+    kept.append(library)  # its ops end with it
+    library.define("linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor")
+
+    def choose(x, weight, bias):
+        most = refused.get(weight.shape)
+        if most is None or x.shape[0] < most:
+            try:
+                return ops.linear(x, weight, bias)
+            except RuntimeError as error:
+                if "the plugin refuses the call" not in str(error):
+                    raise
+                refused[weight.shape] = x.shape[0]
+        return torch.nn.functional.linear(x, weight, bias)
+
+    for key in ("CUDA", "CPU"):
+        library.impl("linear", choose, key)
+    torch.library.register_fake(f"{about['name']}_vllm::linear",
+                                lambda x, weight, bias=None: x.new_empty(x.shape[0], weight.shape[0]), lib=library)
+    chosen = getattr(torch.ops, f"{about['name']}_vllm").linear
+
     def product(layer, x, weight, bias=None):
-        rows = x.reshape(-1, x.shape[-1])
-        return ops.linear(rows, weight, bias).view(*x.shape[:-1], weight.shape[0])
+        rows = rows_of(x)
+        return chosen(rows, weight, bias).view(*x.shape[:-1], weight.shape[0])
 
     for module in (layers, heads):
         module.dispatch_unquantized_gemm = lambda: product

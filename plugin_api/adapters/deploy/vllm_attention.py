@@ -73,7 +73,7 @@ class FkAttentionImpl(FlashAttentionImpl):
         k_cache, v_cache = halves(kv_cache, self.head_size)
         window = self.sliding_window[0] + 1
         arguments = {
-            "q": query[:tokens], "k_cache": k_cache, "v_cache": v_cache, "block_tables": meta.block_table,
+            "q": query[:tokens], "k_cache": k_cache, "v_cache": v_cache, "block_tables": meta.block_table[:meta.seq_lens.shape[0]],
             "cu_seqlens": meta.query_start_loc, "seq_lens": meta.seq_lens,
             "sinks": self.fk_sinks if self.sinks is not None else None, "scale": self.scale, "window": max(window, 0),
             "softcap": float(self.logits_soft_cap), "causal": bool(meta.causal), "max_query_len": meta.max_query_len,

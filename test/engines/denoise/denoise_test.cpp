@@ -30,7 +30,8 @@ std::unique_ptr<fk::Model> toy_denoiser(double guidance) {
 double followed(const fk::Request& request, size_t i, double guidance) {
   const fk::DiffusionSampler sampler = fk::read_sampler(fk::Config(kEuler, "scheduler"), kSteps);
   double x = static_cast<double>(request.tensors[0].values[i]);
-  const double wanted = static_cast<double>(request.tensors[1].values[i]);
+  const double wanted = static_cast<double>(request.tensors[1].values[i]) +
+                        static_cast<double>(request.tensors[2].values[0]);
   for (const auto& step : sampler.steps) {
     const double sum = x * step.scale + wanted;
     const double prediction = 0.25 * sum + guidance * (0.5 * sum - 0.25 * sum);
@@ -73,4 +74,23 @@ TEST_CASE("a request without its noise is refused, and the others are served") {
   const auto answers = cpu.drive(*model, {}, requests).answers;
   CHECK_THAT(answers.at(requests[1].id).failed, ContainsSubstring("`noise`"));
   CHECK(answers.at(requests[2].id).tensors.size() == 1);
+}
+
+TEST_CASE("whole numbers of a request are below their limit, and others are refused") {
+  const auto model = toy_denoiser(1);
+  auto requests = model->engine()->correctness_requests({}, 3);
+  REQUIRE(requests.size() >= 4);
+  for (const auto& request : requests) {
+    const float row = request.tensors[2].values[0];
+    CHECK((row == 0 || row == 1 || row == 2));
+  }
+  requests[0].tensors[2].values[0] = 3;
+  requests[1].tensors[2].values[0] = 0.5F;
+  requests[2].tensors[2].values[0] = -1;
+  engine_test::OnCpu cpu;
+  const auto answers = cpu.drive(*model, {}, requests).answers;
+  for (size_t i = 0; i < 3; ++i)
+    CHECK_THAT(answers.at(requests[i].id).failed,
+               ContainsSubstring("`row` needs whole numbers from 0 to 2"));
+  CHECK(answers.at(requests[3].id).failed.empty());
 }

@@ -18,7 +18,9 @@ class ToyDenoiser final : public Model {
         sampler_(read_sampler(config.child("scheduler"), config.integer("steps"))) {}
 
   std::unique_ptr<Engine> engine() const override {
-    return denoise_engine({.inputs = {{"noise", {width_}}, {"wanted", {width_}}},
+    return denoise_engine({.inputs = {{"noise", {width_}},
+                                      {"wanted", {width_}},
+                                      {.name = "row", .shape = {1}, .below = 3}},
                            .sampler = sampler_,
                            .guidance = guidance_,
                            .outputs = {"result"},
@@ -30,7 +32,7 @@ class ToyDenoiser final : public Model {
     const Value condition = n.state("condition", DType::f32, {n.axis("B"), width_});
     if (phase == "begin") {
       copy(n, "noise", 1, latent);
-      copy(n, "wanted", 1, condition);
+      condition_of(n, condition);
     } else if (phase == "step") {
       step(n, latent, condition);
     } else {
@@ -39,6 +41,25 @@ class ToyDenoiser final : public Model {
   }
 
  private:
+  // The request's numbers, plus the number of its row.
+  void condition_of(Net& n, Value condition) const {
+    WeightSpec table;
+    table.name = "rows";
+    table.shape = {3, width_};
+    table.compute = [width = width_] {
+      std::vector<double> all;
+      for (int64_t row = 0; row < 3; ++row)
+        all.insert(all.end(), static_cast<size_t>(width), static_cast<double>(row));
+      return all;
+    };
+    const Value row = n.input("row", DType::i64, {n.axis("B"), 1});
+    const Value looked_up = n("embedding", "rows",
+                              {{"table", n.weight(table)}, {"ids", n.reshape(row, {n.axis("B")})}});
+    n("add", "condition",
+      {{"a", n.input("wanted", DType::f32, {n.axis("B"), width_})},
+       {"b", looked_up},
+       {"out", condition}});
+  }
   void copy(Net& n, const std::string& input, double scale, Value to) const {
     const Value from = n.input(input, DType::f32, {n.axis("B"), width_});
     n("scaled_add", input, {{"scale", scale}, {"y", from}, {"out", to}});

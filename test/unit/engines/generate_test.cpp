@@ -3,6 +3,7 @@
 // prompt. Or it depends on its removal from the cache and its return.
 #include "core/engines/generate/generate.hpp"
 
+#include "core/engines/generate/host_sampling.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 #include "test/unit/engines/fake_model.hpp"
@@ -20,9 +21,11 @@ struct Outcome {
 };
 
 Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll = 1000,
-              std::vector<int64_t> eos = {}, bool replay = false) {
+              std::vector<int64_t> eos = {}, bool replay = false, fk::KvPagePool* pool = nullptr,
+              mutant::Cache* kept = nullptr) {
   const int64_t width = (s.max_context + s.page_size - 1) / s.page_size;
-  mutant::Cache cache(static_cast<size_t>(s.pages * s.page_size));
+  mutant::Cache own(static_cast<size_t>(s.pages * s.page_size));
+  mutant::Cache& cache = kept ? *kept : own;
   mutant::Program prefill(cache, {{"T", s.chunk}, {"B", s.max_batch}, {"Q", s.rows}, {"W", width}},
                           s.page_size, false);
   mutant::Program decode(cache, {{"B", s.max_batch}, {"W", width}}, s.page_size, true);
@@ -32,6 +35,7 @@ Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t
   out.exchange.requests.assign(requests.begin(), requests.end());
   fk::GenerateSetup setup{s.max_batch, s.max_context,  s.page_size,
                           s.pages,     mutant::kVocab, std::move(eos)};
+  setup.pool = pool;
   fk::generate(prefill, decode, out.exchange, setup);
   out.prefills = prefill.runs;
   out.decodes = decode.runs;
@@ -176,6 +180,79 @@ TEST_CASE("generate_batches_decode_steps") {
   const Outcome out = serve({8, 64, 512, 64, 16, 64}, requests);
   CHECK(out.prefills == 1);
   CHECK(out.decodes == 10);
+}
+
+// If this fails, a shared page has other tokens than the request's, or nothing is shared.
+TEST_CASE("generate_shares_the_pages_of_equal_beginnings") {
+  fk::Random random(31);
+  const auto begin = request(1, 40, 1, random).tokens;
+  std::vector<fk::Request> requests;
+  for (uint64_t id = 1; id <= 40; ++id) {
+    auto r = request(id, random.integer(1, 12), random.integer(1, 9), random);
+    const auto common = random.integer(0, 41);
+    r.tokens.insert(r.tokens.begin(), begin.begin(), begin.begin() + common);
+    r.shares_prefix = id % 5 != 0;
+    r.logits = id % 3 == 0;
+    requests.push_back(r);
+  }
+  for (const int64_t pages : {200, 30}) {  // with 30, names are lost and requests are preempted
+    const Setting setting{6, 80, 8, 8, 4, pages};
+    mutant::Cache cache(static_cast<size_t>(setting.pages * setting.page_size));
+    fk::KvPagePool pool(setting.pages);
+    const Outcome plain = serve(setting, requests, 3);
+    const Outcome first = serve(setting, requests, 3, {}, pages == 200, &pool, &cache);
+    CHECK(first.exchange.tokens == plain.exchange.tokens);
+    CHECK(pool.free() == setting.pages);
+    const Outcome later = serve(setting, requests, 3, {}, false, &pool, &cache);
+    CHECK(later.exchange.tokens == plain.exchange.tokens);
+    CHECK(first.prefills < plain.prefills);
+    if (pages == 200) CHECK(later.prefills < first.prefills);
+  }
+}
+
+TEST_CASE("host_sampler_applies_penalties_and_min_p") {
+  fk::HostSampler sampler;
+  const std::vector<float> logits = {1.F, 3.F, 2.9F, -1.F};
+  const auto choose = [&](const fk::Sampling& s, const std::vector<int64_t>& tokens, int64_t prompt,
+                          float uniform = 0.5F) {
+    std::vector<float> row = logits;
+    return sampler.choose(row, tokens, prompt, s, uniform);
+  };
+  CHECK(choose({}, {1, 1}, 1) == 1);
+  CHECK(choose({.presence_penalty = 0.2F}, {1, 1}, 1) == 2);  // in the answer
+  CHECK(choose({.presence_penalty = 0.2F}, {1, 1}, 2) == 1);  // in the prompt alone
+  CHECK(choose({.presence_penalty = 0.2F}, {1, 2}, 0) == 1);  // both alike
+  CHECK(choose({.frequency_penalty = 0.2F}, {1, 2, 1}, 0) == 2);
+  CHECK(choose({.repetition_penalty = 4.F}, {1, 2}, 2) == 0);
+  CHECK(choose({.repetition_penalty = 4.F}, {0, 1, 2}, 3) == 1);
+  CHECK(choose({.repetition_penalty = 0.5F}, {3}, 1) == 1);  // -1 becomes -0.5
+  // The parts of the largest probability are exp(-2), 1, exp(-0.1) and exp(-4).
+  fk::Sampling warm{.temperature = 1.F};
+  CHECK(choose(warm, {}, 0, 0.999F) == 3);
+  warm.min_p = 0.1F;
+  CHECK(choose(warm, {}, 0, 0.999F) == 0);
+  warm.min_p = 0.5F;
+  CHECK(choose(warm, {}, 0, 0.999F) == 2);
+  CHECK(choose(warm, {}, 0, 0.1F) == 1);
+  warm.min_p = 1.F;
+  CHECK(choose(warm, {}, 0, 0.999F) == 1);
+}
+
+TEST_CASE("generate_samples_on_the_host_as_on_the_device") {
+  fk::Random random(33);
+  auto plain = request(1, 6, 12, random), beside = request(2, 9, 12, random);
+  auto changed = plain;
+  changed.sampling.min_p = 0.5F;  // greedy: without effect
+  const Outcome device = serve({2, 64, 16, 4, 8, 16}, {plain, beside});
+  const Outcome host = serve({2, 64, 16, 4, 8, 16}, {changed, beside}, 1000, {}, true);
+  CHECK(host.exchange.tokens == device.exchange.tokens);
+  changed.sampling.presence_penalty = 2;  // the mutant's logits are 0 and 1: no token comes twice
+  const Outcome other = serve({2, 64, 16, 4, 8, 16}, {changed, beside});
+  const auto& said = other.exchange.tokens.at(1);
+  CHECK(std::set<int64_t>(said.begin(), said.end()).size() == said.size());
+  CHECK(other.exchange.tokens.at(2) == device.exchange.tokens.at(2));
+  changed.sampling.repetition_penalty = 0;
+  CHECK(serve({2, 64, 16, 4, 8, 16}, {changed}).exchange.failures.count(1) == 1);
 }
 
 TEST_CASE("sampling_uniform_depends_on_seed_and_index_alone") {

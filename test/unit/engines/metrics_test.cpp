@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/exec/metric.hpp"
 #include "core/exec/model_info.hpp"
 #include "core/tensor/random.hpp"
@@ -218,4 +219,158 @@ TEST_CASE("a gripper that stands still is wrong, though actions as a whole are c
   REQUIRE(limits.more.size() == other.more.size());
   CHECK(more(other, "unexplained") < limits.more[0]);
   CHECK(more(still, "unexplained") > limits.more[0]);
+}
+
+namespace {
+
+// Latents of the standard deviation 1, and images ten times as large.
+Answers drawings(double noise, double image_noise, uint64_t seed) {
+  fk::Random values(4), errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= 2; ++id) {
+    NamedTensor latents{"latents", {16, 16, 4}, {}}, image{"image", {32, 32, 3}, {}};
+    for (int64_t i = 0; i < 16 * 16 * 4; ++i)
+      latents.values.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    for (int64_t i = 0; i < 32 * 32 * 3; ++i)
+      image.values.push_back(
+          static_cast<float>(10 * (values.normal() + image_noise * errors.normal())));
+    answers[id].tensors.push_back(std::move(latents));
+    answers[id].tensors.push_back(std::move(image));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("lat looks at the direction of latents and at the noise of images, each alone") {
+  const fk::Metric& lat = metric("lat");
+  const Answers want = drawings(0, 0, 0);
+  const fk::ErrorNumbers equal = lat.compare(want, want, false);
+  CHECK(more(equal, "angle") < 1e-12);
+  CHECK(more(equal, "noise") == 0);
+  // The error of an image does not hide in the latents' errors, nor the other way round.
+  const fk::ErrorNumbers image = lat.compare(drawings(0, 0.1, 7), want, false);
+  CHECK(image.rms == 0);
+  CHECK(more(image, "angle") < 1e-12);
+  // The range of 3072 normal numbers is about 7 standard deviations: 0.1^2 / 7^2.
+  CHECK(more(image, "noise") > 1e-4);
+  CHECK(more(image, "noise") < 4e-4);
+  const fk::ErrorNumbers turned = lat.compare(drawings(0.1, 0, 7), want, false);
+  CHECK(more(turned, "noise") == 0);
+  CHECK(more(turned, "angle") > 0.1 * 0.1 / 4);
+  CHECK(more(turned, "angle") < 0.1 * 0.1);
+  // A candidate with the baseline's errors is right, and one with three times these is not.
+  const fk::ErrorScale scale{fk::DType::bf16, 1, 0.01, 0};
+  const fk::ErrorNumbers own = lat.compare(drawings(0.1, 0.1, 5), want, false);
+  const fk::ErrorLimits limits = lat.candidate_limits(own, scale);
+  REQUIRE(limits.more.size() == 2);
+  const fk::ErrorNumbers other = lat.compare(drawings(0.1, 0.1, 6), want, false);
+  CHECK(more(other, "angle") < limits.more[0]);
+  CHECK(more(other, "noise") < limits.more[1]);
+  Answers empty = want;
+  for (auto& [id, answer] : empty)
+    for (float& value : answer.tensors[1].values) value = 0;
+  CHECK(more(lat.compare(empty, want, false), "noise") > 1e-2);
+  empty.at(1).tensors.pop_back();
+  CHECK_THAT(lat.compare(empty, want, false).wrong, ContainsSubstring("image"));
+}
+
+namespace {
+
+// A result of `width` normal numbers for each request; every request has its own.
+Answers recommended(int64_t requests, int64_t width, double noise, uint64_t seed) {
+  fk::Random values(4), errors(seed);
+  Answers answers;
+  for (int64_t id = 1; id <= requests; ++id) {
+    NamedTensor scores{"scores", {width}, {}};
+    for (int64_t i = 0; i < width; ++i)
+      scores.values.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    answers[static_cast<uint64_t>(id)].tensors.push_back(std::move(scores));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("rec has no loss for equal orders, and half of all pairs wrong for a random order") {
+  const fk::Metric& rec = metric("rec");
+  constexpr int64_t kClicks = 200, kUsers = 20, kItems = 500;
+  const Answers clicks = recommended(kClicks, 1, 0, 0), users = recommended(kUsers, kItems, 0, 0);
+  for (const Answers* all : {&clicks, &users}) {
+    const fk::ErrorNumbers equal = rec.compare(*all, *all, false);
+    CHECK(more(equal, "auc_loss") == 0);
+    CHECK(more(equal, "regret") == 0);
+    CHECK(more(equal, "ndcg_loss") == 0);
+  }
+  const fk::ErrorNumbers shuffled = rec.compare(recommended(kClicks, 1, 1e6, 7), clicks, false);
+  CHECK(std::abs(more(shuffled, "auc_loss") - 0.5) < 0.1);
+  const fk::ErrorNumbers mixed = rec.compare(recommended(kUsers, kItems, 1e6, 7), users, false);
+  CHECK(more(mixed, "ndcg_loss") > 0.3);
+}
+
+TEST_CASE("rec allows small errors, and no other order") {
+  const fk::Metric& rec = metric("rec");
+  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  for (const int64_t width : {int64_t{1}, int64_t{300}}) {
+    const Answers want = recommended(100, width, 0, 0);
+    const fk::ErrorNumbers noisy = rec.compare(recommended(100, width, 0.003, 5), want, false);
+    const fk::ErrorLimits limits = rec.candidate_limits(noisy, scale);
+    const fk::ErrorNumbers other = rec.compare(recommended(100, width, 0.003, 6), want, false);
+    const fk::ErrorNumbers wrong = rec.compare(recommended(100, width, 1, 6), want, false);
+    REQUIRE(limits.more.size() == other.more.size());
+    for (size_t i = 0; i < limits.more.size(); ++i) CHECK(other.more[i].value <= limits.more[i]);
+    const size_t judged = width == 1 ? 1 : 2;  // regret, or ndcg_loss
+    CHECK(wrong.more[judged].value > limits.more[judged]);
+  }
+}
+
+namespace {
+
+// Images of waves, moved by `shifted` pixels. The last image alone has noise.
+Answers rendered(double noise, uint64_t seed, int64_t shifted = 0) {
+  constexpr int64_t kRows = 40, kColumns = 56;
+  fk::Random errors(seed);
+  Answers answers;
+  for (uint64_t id = 1; id <= kImages; ++id) {
+    NamedTensor image{"image", {kRows, kColumns, 3}, {}};
+    for (int64_t i = 0; i < kRows * kColumns * 3; ++i) {
+      const auto x = static_cast<double>(i / 3 % kColumns + shifted);
+      const auto y = static_cast<double>(i / 3 / kColumns);
+      const double value = 0.5 + 0.5 * std::sin(x * 0.7 + y * 0.3 + static_cast<double>(i % 3));
+      const double error = id == kImages ? noise * errors.normal() : 0;
+      image.values.push_back(static_cast<float>(value + error));
+    }
+    answers[id].tensors.push_back(std::move(image));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("ren knows the error of the worst image, and an image of another structure") {
+  const fk::Metric& ren = metric("ren");
+  const Answers want = rendered(0, 0);
+  const fk::ErrorNumbers equal = ren.compare(want, want, false);
+  CHECK(more(equal, "mse") == 0);
+  CHECK(std::abs(more(equal, "ssim_loss")) < 1e-12);
+  const fk::ErrorNumbers noisy = ren.compare(rendered(0.01, 5), want, false);
+  CHECK(std::abs(more(noisy, "mse") - 1e-4) < 2e-5);
+  const fk::ErrorNumbers shifted = ren.compare(rendered(0, 0, 3), want, false);
+  CHECK(more(shifted, "ssim_loss") > 0.5);
+
+  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  const fk::ErrorLimits limits = ren.candidate_limits(noisy, scale);
+  const fk::ErrorNumbers other = ren.compare(rendered(0.01, 6), want, false);
+  const fk::ErrorNumbers wrong = ren.compare(rendered(0.2, 6), want, false);
+  REQUIRE(limits.more.size() == other.more.size());
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(other.more[i].value <= limits.more[i]);
+    CHECK(wrong.more[i].value > limits.more[i]);
+    CHECK(shifted.more[i].value > limits.more[i]);
+  }
+}
+
+TEST_CASE("ren needs an image") {
+  CHECK_THAT(metric("ren").compare(classes(0, 0), classes(0, 0), false).wrong,
+             ContainsSubstring("[rows, columns, colours]"));
 }

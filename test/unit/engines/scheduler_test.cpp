@@ -23,6 +23,31 @@ TEST_CASE("page_pool_gives_distinct_pages_and_takes_them_back") {
   CHECK(pool.free() == 3);
 }
 
+TEST_CASE("page_pool_shares_named_pages_until_they_are_needed") {
+  fk::KvPagePool pool(3);
+  std::vector<int32_t> a, b, c;
+  CHECK(pool.acquire(2, a));
+  pool.name(a[0], "x");
+  pool.name(a[1], "x");  // the first one stays
+  const int32_t page = a[0];
+  CHECK_FALSE(pool.share("y", b));
+  CHECK(pool.share("x", b));
+  CHECK(b == std::vector<int32_t>{page});
+  pool.release(a);
+  CHECK(pool.free() == 2);  // b holds it
+  pool.release(b);
+  CHECK(pool.free() == 3);
+  CHECK(pool.share("x", b));  // also while it is free
+  pool.release(b);
+  CHECK(pool.acquire(2, c));
+  CHECK(pool.share("x", b));  // pages without names go first
+  pool.release(b);
+  CHECK(pool.acquire(1, c));
+  CHECK(c.back() == page);
+  CHECK_FALSE(pool.share("x", b));
+  CHECK_FALSE(pool.has_names());
+}
+
 namespace {
 
 fk::Request request(int64_t prompt, int64_t new_tokens) {

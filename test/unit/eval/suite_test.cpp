@@ -102,7 +102,8 @@ TEST_CASE("submission_mistakes_are_named_with_line") {
                     ContainsSubstring("reserved"));
   const Folder empty;
   CHECK_THROWS_WITH(load_submission(empty.path, catalog()),
-                    ContainsSubstring("has no manifest.yaml"));
+                    ContainsSubstring("has no manifest.yaml") &&
+                        ContainsSubstring("write there {submission: "));
   CHECK_THROWS_WITH(load_submission(empty.path / "none", catalog()),
                     ContainsSubstring("folder of plugins"));
 }

@@ -232,3 +232,26 @@ TEST_CASE("a GPU's default verdict has larger cases than a CPU's") {
   CHECK(std::ranges::includes(gpu, cpu));
   CHECK(gpu.size() > cpu.size());
 }
+
+// `--size full --dtype f32` was accepted, and judged no case in float32.
+TEST_CASE("a full case is judged in another dtype on request, and an unknown dtype is refused") {
+  JudgeOptions options;
+  options.size = "full";
+  const auto narrowed = [&] {
+    std::set<std::string> out;
+    for (const CasePlanEntry& entry : docket_of("silu_and_mul", options))
+      if (entry.row.size == "full" && entry.row.variant == "f32") out.insert(entry.row.case_name);
+    return out;
+  };
+  CHECK(narrowed().empty());
+  options.variants = {"all"};
+  CHECK(narrowed().empty());
+  options.variants.clear();
+  options.dtypes = {"f32"};
+  options.thorough = true;
+  CHECK(narrowed().size() > 1);
+  options.dtypes = {"bf16"};  // of the cases as written
+  CHECK(narrowed().empty());
+  options.dtypes = {"f64"};
+  CHECK_THROWS_WITH(narrowed(), ContainsSubstring("no full case takes f64"));
+}

@@ -70,6 +70,65 @@ TEST_CASE("who is faster by chance when its memory is cold has to be so again", 
   CHECK(least_of({1.25, 0.5, 0.5}, 1).speed == Speed::slower);
 }
 
+TEST_CASE("a race with cold memory makes nobody slower by chance or on busy cores", "[judge]") {
+  using namespace fk;
+  const auto ratio = [](double value, double half, int blocks) {
+    Ratio r{value, value - half, value + half, blocks, Speed::unknown};
+    r.speed = speed_of(r.low, r.high, RaceOptions().band);
+    return r;
+  };
+  const Ratio fast = ratio(1.5, 0.1, 20), slow = ratio(0.7, 0.05, 20), mild = ratio(0.8, 0.05, 20);
+  // Two races agree: the milder one is the ratio.
+  Ratio r = fast;
+  CHECK(penalise_cold(r, {slow, mild}) == "measured with cold memory in both processes");
+  CHECK(r.speed == Speed::slower);
+  CHECK(r.value == 0.8);
+  r = fast;
+  const Ratio still = ratio(1.2, 0.05, 20);
+  (void)penalise_cold(r, {still, still});
+  CHECK(r.speed == Speed::faster);
+  CHECK(r.value == 1.2);
+  // The second race, the cores or too few blocks leave it open. The measured ratio stays.
+  const ColdRaces open[] = {{slow, fast},
+                            {slow, std::nullopt},
+                            {slow, mild, true},
+                            {ratio(0.7, 0.05, 4), ratio(0.7, 0.05, 4)}};
+  for (const ColdRaces& cold : open) {
+    for (const Ratio& usual : {fast, ratio(1.0, 0.005, 20)}) {
+      r = usual;
+      const std::string why = penalise_cold(r, cold);
+      if (cold.worst.blocks < 5 && usual.speed == Speed::same) {
+        CHECK(why.empty());
+        continue;
+      }
+      CHECK(r.speed == Speed::unknown);
+      CHECK(r.value == usual.value);
+      CHECK(r.low == cold.worst.low);
+      CHECK((why.find("other programs") != std::string::npos) == cold.busy);
+    }
+  }
+  r = fast;
+  CHECK(penalise_cold(r, {ratio(1.45, 0.1, 20), {}}).empty());
+  CHECK(r.low == fast.low);
+}
+
+TEST_CASE("on busy cores penalties alone make nobody slower", "[judge]") {
+  using namespace fk;
+  Ratio fast{1.3, 1.25, 1.35, 20, Speed::faster}, penalised{0.8, 0.7, 0.9, 20, Speed::slower};
+  Ratio r = penalised;
+  CHECK(forgive_slower(r, fast));
+  CHECK(r.speed == Speed::unknown);
+  CHECK(r.low == 0.7);
+  CHECK(r.high == 1.35);
+  // Slower in the race itself stays slower, or a candidate could hide it.
+  r = penalised;
+  CHECK_FALSE(forgive_slower(r, penalised));
+  CHECK(r.speed == Speed::slower);
+  r = fast;
+  CHECK_FALSE(forgive_slower(r, fast));
+  CHECK(r.speed == Speed::faster);
+}
+
 TEST_CASE("ranks that share their cores with others have no speed to boast of") {
   using namespace fk;
   ClockSamples quiet{std::vector<double>(40, 500e-6), std::vector<double>(40, 600e-6)};

@@ -164,6 +164,18 @@ TEST_CASE("a verdict in which the host failed is never an answer") {
   CHECK(s.asked == 2);
 }
 
+TEST_CASE(
+    "a verdict whose times do not tell is judged again, and the new one answers from then on") {
+  if (!no_store().empty()) return;
+  StoreSetting s;
+  CHECK(s.ask_again({}, Status::cannot_tell).verdict.status == Status::cannot_tell);
+  CHECK_FALSE(s.ask_again({}, Status::same).verdict.stored);
+  CHECK(s.asked == 2);
+  const Answer third = s.ask_again({}, Status::slower);
+  CHECK(third.verdict.stored);
+  CHECK(third.verdict.status == Status::same);
+}
+
 TEST_CASE("a file that changes while it is judged has no verdict") {
   StoreSetting s;
   const AskJudge judge = [&](const Question& q, const Secret&) {

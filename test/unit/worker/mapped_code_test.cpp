@@ -39,6 +39,15 @@ TEST_CASE("mapped_code_of_another_file_is_found") {
   CHECK(foreign_code({}, {{"/tmp/libm.so.6", ""}}, "mine-", false) == "/tmp/libm.so.6");
 }
 
+TEST_CASE("kernels from the folder of a driver's compiler are the candidate's, others are not") {
+  const auto foreign = [](const std::string& path, const std::string& compiled) {
+    return foreign_code({}, {{path, ""}}, "mine-", /*driver=*/true, compiled);
+  };
+  CHECK(foreign("/tmp/fk-compiled-7/OL/add.so", "/tmp/fk-compiled-7/").empty());
+  CHECK_FALSE(foreign("/tmp/fk-compiled-8/OL/add.so", "/tmp/fk-compiled-7/").empty());
+  CHECK_FALSE(foreign("/tmp/fk-compiled-7/OL/add.so", "").empty());
+}
+
 TEST_CASE("mapped_code_of_a_file_that_was_deleted_since_is_what_it_was") {
   const MappedCode before = {{"/opt/fk-host", "08:01 17"}, {"/usr/lib/libc.so.6", "08:01 18"}};
   const auto foreign = [&](const std::string& path, const std::string& file) {

@@ -31,7 +31,8 @@ TEST_CASE("record_request_round_trip") {
   request.order = {1, 0};
   request.tensors = {{"image", {2, 1}, {0.5F, -1.F}}, {"mask", {}, {3.F}}};
   request.new_tokens = 4;
-  request.sampling = {0.5F, 3, 0.9F, 11};
+  request.sampling = {0.5F, 3, 0.9F, 11, 0.25F, 1.5F, -0.5F, 1.25F};
+  request.shares_prefix = true;
   request.prompt_logits = true;
   request.first_logits = 2;
   request.ignore_eos = false;
@@ -51,6 +52,11 @@ TEST_CASE("record_request_round_trip") {
   CHECK(back.new_tokens == 4);
   CHECK(back.sampling.top_k == 3);
   CHECK(back.sampling.seed == 11);
+  CHECK(back.sampling.min_p == 0.25F);
+  CHECK(back.sampling.frequency_penalty == 1.5F);
+  CHECK(back.sampling.presence_penalty == -0.5F);
+  CHECK(back.sampling.repetition_penalty == 1.25F);
+  CHECK(back.shares_prefix);
   CHECK(back.prompt_logits);
   CHECK(back.first_logits == 2);
   CHECK_FALSE(back.logits);

@@ -26,25 +26,22 @@ class ColdMemory final : public RaceProbe {
     const int count = race.candidate().calls();
     RaceContender mine(race.case_run(), race.candidate().client(), race.throttling(), count, cold);
     RaceContender theirs(race.case_run(), race.baseline().client(), race.throttling(), count, cold);
-    ratio_ = race_while_faster(mine, theirs, options);
+    cold_.emplace(ColdRaces{race_while_faster(mine, theirs, options), {}});
+    if (contradicts(cold_->worst, race.result().ratio(1, 0))) {
+      Contender* const contenders[] = {&theirs, &mine};
+      cold_->again = fk::race(contenders, options).ratio(1, 0);
+    }
+    cold_->busy = mine.had_to_wait() || theirs.had_to_wait();
   }
 
   ProbeFinding penalise(const CaseRace&, TimingRow& row, const std::string&) const override {
-    if (!ratio_) return {};
-    // The samples of the race may be warm. The ratio with cold memory counts if it is surely lower.
-    if (ratio_->blocks > 1 && ratio_->high < row.ratio.low) {
-      row.ratio = *ratio_;
-      return {"measured with cold memory in both processes", ""};
-    }
-    // A speedup must also hold with cold memory.
-    if (row.ratio.speed != Speed::faster || ratio_->low >= 1) return {};
-    row.ratio.low = std::min(row.ratio.low, ratio_->low);
-    row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
-    return {"with cold memory in both processes the speedup is not certain", ""};
+    if (!cold_) return {};
+    const std::string why = penalise_cold(row.ratio, *cold_);
+    return {why, why.empty() || !cold_->busy ? "" : kIdle};
   }
 
  private:
-  std::optional<Ratio> ratio_;
+  std::optional<ColdRaces> cold_;
 };
 
 FK_RACE_PROBE(cold_memory, ColdMemory, {.measures = 50, .concludes = 10});
