@@ -70,7 +70,7 @@ FK_INLINE void project_some(const ProjectedGaussians& a, int64_t first, int64_t 
       clamped(p[0] * inverse, -(cx / fx + 0.3f * tan_x), (a.width - cx) / fx + 0.3f * tan_x);
   const Vf v =
       clamped(p[1] * inverse, -(cy / fy + 0.3f * tan_y), (a.height - cy) / fy + 0.3f * tan_y);
-  Vf xx = splat(a.eps2d), xy = {}, yy = splat(a.eps2d);
+  Vf xx = {}, xy = {}, yy = {}, gx[3], gy[3];
   for (int axis = 0; axis < 3; ++axis) {
     const Vf scale = column_of(a.scales + 3 * first, 3, axis, n);
     Vf turned[3];
@@ -78,11 +78,19 @@ FK_INLINE void project_some(const ProjectedGaussians& a, int64_t first, int64_t 
       turned[row] = (own[axis] * view[row * 4] + own[3 + axis] * view[row * 4 + 1] +
                      own[6 + axis] * view[row * 4 + 2]) *
                     scale;
-    const Vf gx = (turned[0] - u * turned[2]) * inverse * fx;
-    const Vf gy = (turned[1] - v * turned[2]) * inverse * fy;
-    xx += gx * gx, xy += gx * gy, yy += gy * gy;
+    gx[axis] = (turned[0] - u * turned[2]) * inverse * fx;
+    gy[axis] = (turned[1] - v * turned[2]) * inverse * fy;
+    xx += gx[axis] * gx[axis], xy += gx[axis] * gy[axis], yy += gy[axis] * gy[axis];
   }
-  const Vf scale = 1.f / max(splat(1e-10f), xx * yy - xy * xy);
+  // The determinant of gg^T + eps I, as sums of squares: the difference of two products would
+  // cancel.
+  Vf det = a.eps2d * (xx + yy) + a.eps2d * a.eps2d;
+  for (int i = 0; i < 3; ++i) {
+    const Vf cross = gx[i] * gy[(i + 1) % 3] - gx[(i + 1) % 3] * gy[i];
+    det += cross * cross;
+  }
+  xx += a.eps2d, yy += a.eps2d;
+  const Vf scale = 1.f / max(splat(1e-10f), det);
   const auto kept = [&](Vf value) { return seen ? value : Vf{}; };
   put_column(a.means2d + 2 * first, 2, 0, n, kept(p[0] * inverse * fx + cx));
   put_column(a.means2d + 2 * first, 2, 1, n, kept(p[1] * inverse * fy + cy));

@@ -3,7 +3,7 @@
 """lightgcn.py OUT [NAME...]: reference cases of LightGCN in torch, float64, from the paper (arXiv 2002.02126), in torch_geometric's names.
 
 The graph lies beside the embeddings: adjacency.{indptr,indices,values}, the entries of D^-1/2 A D^-1/2 by rows. Here it is a dense matrix, and its
-powers are products with it. mid.hidden.i are the nodes after i products, a part of them in each row. `--against DIR` compares embeddings and scores
+powers are products with it. Nodes after each product belong to no request, so the cases have other numbers of products. `--against DIR` compares embeddings and scores
 with a case of torch_geometric (config.json, model.safetensors, and golden.safetensors with in.edge_index). Needs torch and safetensors.
 """
 import argparse, json, pathlib, zlib
@@ -61,8 +61,6 @@ def make(name, out):
     mean = torch.stack(seen).mean(0)
     user = torch.randint(0, users, (rows, 1), generator=g)
     golden = {"in.user": user, "out.scores": mean[user[:, 0]] @ mean[users:].T}
-    if (users + items) % rows == 0:
-        golden |= {f"mid.hidden.{i}": value.reshape(rows, -1, value.shape[1]) for i, value in enumerate(seen)}
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(c, indent=1) + "\n")
