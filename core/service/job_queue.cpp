@@ -76,7 +76,7 @@ CREATE TABLE clients(client TEXT PRIMARY KEY, turn INTEGER NOT NULL DEFAULT 0,
   ended INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE statuses(status TEXT PRIMARY KEY, ended INTEGER NOT NULL, milliseconds INTEGER NOT NULL);
 )";
-constexpr const char* kStages = R"(
+constexpr const char* kStagesOfJobs = R"(
 ALTER TABLE jobs ADD COLUMN stage TEXT NOT NULL DEFAULT 'check';
 ALTER TABLE clients ADD COLUMN time_turn INTEGER NOT NULL DEFAULT 0;
 DROP INDEX jobs_by_state;
@@ -204,7 +204,7 @@ JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
       fail_host(state_->file.string(), "a newer fk-host made this queue", "use that one");
     Transaction all(db);
     if (found == 0) db.run(kTables);
-    if (found < kVersion) db.run(kStages + ("PRAGMA user_version=" + std::to_string(kVersion)));
+    if (found < kVersion) db.run(kStagesOfJobs + ("PRAGMA user_version=" + std::to_string(kVersion)));
     const std::string most = std::to_string(kStartsMost);
     // They have ended: counts and clients know it, as of finish().
     const std::string over = " WHERE state='running' AND starts>=" + most;
