@@ -213,7 +213,7 @@ struct Rasterize : Plain<fk::gaussian_rasterize> {
     float *out = fk::data<float>(a.out), *alphas = fk::data<float>(a.alphas);
     const int64_t high = a.alphas->shape[1], wide = a.alphas->shape[2], size = init.tile_size, room = a.flatten_ids->shape[0];
     const int64_t across = (wide + size - 1) / size, down = (high + size - 1) / size, tiles = a.isect_offsets->shape[0], count = a.means2d->shape[1];
-    for_each(fk_numel(a.alphas), ctx, [=] __device__(int64_t at) {
+    for_each(fk_numel(fk_as_in(a.alphas)), ctx, [=] __device__(int64_t at) {
       const int64_t b = at / (high * wide), y = at / wide % high, x = at % wide, tile = (b * down + y / size) * across + x / size, found = *all;
       const int64_t last = found > room ? 0 : tile + 1 < tiles ? offsets[tile + 1] : found;
       double light = 1, rgb[3] = {0, 0, 0};
