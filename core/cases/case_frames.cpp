@@ -219,8 +219,9 @@ void CaseFrames::fill(const CaseValues& values) {
     FK_CHECK(found != values.end() && static_cast<int64_t>(found->second.size()) > p.entry,
              "a field that is read has contents");
     const Tensor& given = found->second[static_cast<size_t>(p.entry)];
-    FK_CHECK(given.shape == contents_shape(*p.field, p.entry),
-             "contents have the shape of their field");
+    if (given.shape != contents_shape(*p.field, p.entry))
+      fail("contents", "`" + p.field->slot->name + "` has the shape " + shape_text(given.shape) +
+                           " instead of " + shape_text(contents_shape(*p.field, p.entry)));
     if (!is_written(*p.field)) {
       write(p, given);
       continue;

@@ -216,6 +216,7 @@ class Maker {
   void uniform(const CaseField&, const GeneratorText& c, Tensor& t) {
     fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
                  number(c.args[1]), threads_);
+    if (c.name == "ellipses") make_ellipses(t);
   }
   void either(const CaseField& f, const GeneratorText& c, Tensor& t) {
     uniform(f, {"uniform", {c.args[1], c.args[2]}}, t);
@@ -258,7 +259,6 @@ class Maker {
     uniform(f, {"uniform", {c.args[1], c.args[2]}}, t);
     make_peaks(random(entry_ + " rows"), number(c.args[0]), t);
   }
-
   void cu(const CaseField& f, const GeneratorText& c, Tensor& t) {
     if (f.shape.size() != 1 || f.shape[0] < 1) wrong(f, "cu() needs the shape [B+1]");
     Random r = random(entry_);
@@ -442,6 +442,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"held", &Maker::unit_gain, kAny},
                                           {"among", &Maker::among, 1},
                                           {"uniform", &Maker::uniform, 2},
+                                          {"ellipses", &Maker::uniform, 2},
                                           {"either", &Maker::either, 3},
                                           {"positive", &Maker::positive, 0},
                                           {"randint", &Maker::randint, 2},

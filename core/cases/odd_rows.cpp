@@ -58,4 +58,9 @@ void skip_some(Random random, Tensor& t) {
     if (i == 1 || (i > 1 && random.uniform() < 0.3)) t.set(i, -1);
 }
 
+void make_ellipses(Tensor& t) {
+  for (int64_t i = 0; i + 2 < t.numel(); i += 3)
+    t.set(i + 1, (i % 2 ? 0.5 : -0.5) * std::sqrt(t.at(i) * t.at(i + 2)));
+}
+
 }  // namespace fk

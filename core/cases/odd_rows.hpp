@@ -24,6 +24,9 @@ void make_peaks(Random random, double value, Tensor& t);
 // considerable rest, but almost nothing each.
 void make_sinks(Random random, double by, Tensor& t);
 
+// Rows are matrices [[a, b], [b, c]] of two axes, as a, b, c. b becomes half of sqrt(a c): an ellipse.
+void make_ellipses(Tensor& t);
+
 // Indices: some become -1. The first one stays, the second one becomes -1.
 void skip_some(Random random, Tensor& t);
 
