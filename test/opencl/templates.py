@@ -4,6 +4,7 @@
 
     templates.py FK-HOST PROJECT
 """
+import os
 import pathlib
 import subprocess
 import sys
@@ -14,7 +15,8 @@ TEMPLATES = pathlib.Path(PROJECT) / "plugin_api/adapters/opencl/template"
 
 
 def run(folder, *words, status=0):
-    done = subprocess.run([HOST, *words], cwd=folder, capture_output=True, text=True)
+    env = dict(os.environ, FK_CANDIDATES=str(folder / "candidates"), FK_CACHE=str(folder / "cache"))
+    done = subprocess.run([HOST, *words], cwd=folder, capture_output=True, text=True, env=env)
     said = done.stdout + done.stderr
     assert done.returncode == status, f"{words}: exit {done.returncode} instead of {status}\n{said}"
     return said
@@ -30,13 +32,13 @@ def main():
         for source in sorted(TEMPLATES.glob("*.cl")):
             op = source.stem
             run(folder, "new", op, "--lang", "opencl", "--name", f"my_{op}")
-            run(folder, "build", f"candidates/my_{op}")
-            said = run(folder, "check", f"candidates/my_{op}", "--device", "opencl:0")
+            run(folder, "build", f"my_{op}")
+            said = run(folder, "check", f"my_{op}", "--device", "opencl:0")
             assert "PASS" in said, said
         # A source without a template compiles and refuses every case.
         run(folder, "new", "softmax", "--lang", "opencl", "--name", "empty")
-        run(folder, "build", "candidates/empty")
-        said = run(folder, "check", "candidates/empty", "--device", "opencl:0", status=1)
+        run(folder, "build", "empty")
+        said = run(folder, "check", "empty", "--device", "opencl:0", status=1)
         assert "the kernel is not written yet" in said, said
         # Mistakes have a file, a line and the nearest name.
         wrong = folder / "candidates/my_silu_and_mul/silu_and_mul.cl"
@@ -47,12 +49,12 @@ def main():
                 ("T * F", "T * FF", ":5: error: `FF` is no axis and no scalar of the op; did you mean `F`?")]:
             assert old in text, old
             wrong.write_text(text.replace(old, new))
-            said = run(folder, "build", "candidates/my_silu_and_mul", status=1)
+            said = run(folder, "build", "my_silu_and_mul", status=1)
             assert want in said, said
         # A kernel with another value is wrong.
         wrong.write_text(text.replace("1 + exp(-gate)", "1 + exp(gate)"))
-        run(folder, "build", "candidates/my_silu_and_mul")
-        said = run(folder, "check", "candidates/my_silu_and_mul", "--device", "opencl:0", status=1)
+        run(folder, "build", "my_silu_and_mul")
+        said = run(folder, "check", "my_silu_and_mul", "--device", "opencl:0", status=1)
         assert "wrong" in said, said
     return 0
 

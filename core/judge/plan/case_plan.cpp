@@ -218,8 +218,11 @@ class CasePlan {
     entry.extra = entry.after = entry.row.beside = true;
     std::vector<std::string> others = hidden_variants(contract, source);
     for (auto& name : width_variants(contract, source)) others.push_back(std::move(name));
-    // with larger ones, it comes as a smaller case
-    if (size() == kSmall) others.emplace_back(kNoRows);
+    // With larger cases it comes as a smaller case. An op without rows has none.
+    const auto variants = variants_of(contract, source, /*quick=*/false);
+    if (size() == kSmall &&
+        std::ranges::any_of(variants, [](const Variant& v) { return v.name == kNoRows; }))
+      others.emplace_back(kNoRows);
     for (const auto& name : others) {
       entry.asked.variant = entry.row.variant = name;
       if (is_hidden(name) || std::count(known_.begin(), known_.end(), name))
