@@ -17,6 +17,7 @@ void expand_lightgcn_propagation(Builder& b, const Region& r) {
                 {"indices", r["indices"]},
                 {"values", r["values"]},
                 {"x", x},
+                {"num_rows", r.integer("num_rows")},
                 {"out", b.empty(b.dtype(x), b.shape(x))}});
     b.tap("hidden." + at, {x});
     const Value out = l + 1 == layers ? r["out"] : b.empty(b.dtype(x), b.shape(x));

@@ -93,12 +93,13 @@ class RecommendationMetric final : public ValueMetric {
                    {"ndcg_loss", "1 - NDCG@20", loss}};
   }
 
-  // Two requests in the wrong order are two errors apart or less. A shown item is behind the best
-  // one by two errors or less, and the best ones gain a spread at least.
+  // Two requests in the wrong order are two errors apart or less, and so near pairs are few: the
+  // mean over all pairs is below the square. A shown item is behind the best one by two errors or
+  // less, and the best ones gain a spread at least.
   std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
                              double worst1) const override {
     if (own.more.empty()) return {};
-    double regret = 2 * worst1, ndcg = 2 * worst1;
+    double regret = std::pow(2 * worst1, 2), ndcg = 2 * worst1;
     if (rival) {
       regret = std::max(regret, kOfBaseline * rival->more[1].value);
       ndcg = std::max(ndcg, kOfBaseline * rival->more[2].value);

@@ -310,7 +310,7 @@ TEST_CASE("rec has no loss for equal orders, and half of all pairs wrong for a r
 
 TEST_CASE("rec allows small errors, and no other order") {
   const fk::Metric& rec = metric("rec");
-  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  const fk::ErrorScale scale{fk::DType::f32, 8, 0.01, 0};
   for (const int64_t width : {int64_t{1}, int64_t{300}}) {
     const Answers want = recommended(100, width, 0, 0);
     const fk::ErrorNumbers noisy = rec.compare(recommended(100, width, 0.003, 5), want, false);
@@ -358,7 +358,7 @@ TEST_CASE("ren knows the error of the worst image, and an image of another struc
   const fk::ErrorNumbers shifted = ren.compare(rendered(0, 0, 3), want, false);
   CHECK(more(shifted, "ssim_loss") > 0.5);
 
-  const fk::ErrorScale scale{fk::DType::bf16, 8, 0.01, 0};
+  const fk::ErrorScale scale{fk::DType::f32, 8, 0.01, 0};
   const fk::ErrorLimits limits = ren.candidate_limits(noisy, scale);
   const fk::ErrorNumbers other = ren.compare(rendered(0.01, 6), want, false);
   const fk::ErrorNumbers wrong = ren.compare(rendered(0.2, 6), want, false);

@@ -169,11 +169,11 @@ TEST_CASE(
   if (!no_store().empty()) return;
   StoreSetting s;
   CHECK(s.ask_again({}, Status::cannot_tell).verdict.status == Status::cannot_tell);
-  CHECK_FALSE(s.ask_again({}, Status::same).verdict.stored);
+  CHECK_FALSE(s.ask_again({}, Status::wrong).verdict.stored);
   CHECK(s.asked == 2);
   const Answer third = s.ask_again({}, Status::slower);
   CHECK(third.verdict.stored);
-  CHECK(third.verdict.status == Status::same);
+  CHECK(third.verdict.status == Status::wrong);
 }
 
 TEST_CASE("a file that changes while it is judged has no verdict") {
