@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kWindow = 8, kBetweenWindows = 4;  // pixels
 constexpr double kOfMeans = 0.01 * 0.01, kOfSpreads = 0.03 * 0.03;
+// The worst 1 % of normal errors are about three times their standard deviation. Squared:
+constexpr double kWorstOfSpread = 9;
 
 struct ImageErrors {
   double mse = 0, ssim_loss = 0, peak = HUGE_VAL;
@@ -96,7 +98,8 @@ class RenderingMetric final : public ValueMetric {
   std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
                              double worst1) const override {
     if (own.more.size() < 3) return {};
-    double mse = std::pow(worst1 * own.more[2].value, 2), ssim = mse / kOfSpreads;
+    double mse = std::pow(worst1 * own.more[2].value, 2),
+           ssim = mse / (kWorstOfSpread * kOfSpreads);
     if (rival) {
       mse = std::max(mse, kOfBaseline * kOfBaseline * rival->more[0].value);
       ssim = std::max(ssim, kOfBaseline * kOfBaseline * rival->more[1].value);
