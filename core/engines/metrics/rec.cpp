@@ -93,9 +93,9 @@ class RecommendationMetric final : public ValueMetric {
                    {"ndcg_loss", "1 - NDCG@20", loss}};
   }
 
-  // Two requests in the wrong order are two errors apart or less, and so near pairs are few: the
+  // Two requests in the wrong order are two errors apart or less. So near pairs are few, and the
   // mean over all pairs is below the square. A shown item is behind the best one by two errors or
-  // less, and the best ones gain a spread at least.
+  // less. The best ones gain a spread at least.
   std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
                              double worst1) const override {
     if (own.more.empty()) return {};
