@@ -4,7 +4,7 @@
 loads. A file keeps its size and its addresses, and compresses to a small part. fetch_wheels.sh calls it.
 
 A CUDA library holds containers, one for each source file, with an entry of code (kind 2) or PTX (kind 1) for each target.
-Code for --sm stays. PTX stays where a container has no such code. Of FlashAttention 3, containers of the named heads and
+Code for --sm stays. PTX stays where a container has no such code. In FlashAttention 3, containers of the named heads and
 dtype stay, without softcap. A call of a removed kernel is an error of the driver."""
 import argparse, pathlib, re, struct
 

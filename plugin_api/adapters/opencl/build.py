@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "triton")]  # contract.py is Triton
 from contract import Problem  # noqa: E402
 from source import Source  # noqa: E402
 
-# Of each dtype: its number in -DFK_<tensor>, and how kernels read and write an element.
+# For each dtype: its number in -DFK_<tensor>, and how kernels read and write an element.
 DTYPES = [("FK_F32", "float", "(p)[i]", "(p)[i] = (v)"),
           ("FK_F16", "half", "vload_half(i, p)", "vstore_half_rte(v, i, p)"),
           ("FK_BF16", "ushort", "fk_from_bf16((p)[i])", "(p)[i] = fk_to_bf16(v)"),
