@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of an op, read from its header fk/ops/OP.h. Needs the standard library alone."""
+import argparse
 import dataclasses
 import difflib
+import pathlib
 import re
+import sys
 
 
 class Problem(Exception):
@@ -95,3 +98,20 @@ class Contract:
         """Every name SLOT_stride_K -> (slot, K)."""
         return {f"{slot.name}_stride_{at}": (slot, at) for slot in self.tensors.values() if not slot.is_list
                 for at in range(len(slot.shape))}
+
+
+def write_beginning(doc, text_of):
+    """The command of new.py: writes text_of(contract, summary, plugin) to a file. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--header", "--name", "--out"):
+        parser.add_argument(name, required=True)
+    a = parser.parse_args()
+    header = pathlib.Path(a.header).read_text()
+    op = re.search(r"^typedef struct fk_(\w+)_init\b", header, re.M).group(1)
+    summary = re.search(r"^/\* \w+, revision \d+, level \d+: (.*?)(?: \*/)?$", header, re.M)
+    try:
+        pathlib.Path(a.out).write_text(text_of(Contract(op, header), summary.group(1) if summary else "", a.name))
+    except Problem as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    return 0

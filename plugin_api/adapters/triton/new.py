@@ -6,14 +6,13 @@
 
 The kernel has a parameter for each tensor, scalar and axis, and copies what looks like its input, element by element.
 """
-import argparse
 import pathlib
 import re
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from contract import Contract, Problem  # noqa: E402
+from contract import Problem, write_beginning  # noqa: E402
 
 
 def wrapped(names, indent):
@@ -77,21 +76,5 @@ CLAIMS = {{"deterministic": True, "batch_invariant": False}}
 '''
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("--header", "--name", "--out"):
-        parser.add_argument(name, required=True)
-    a = parser.parse_args()
-    header = pathlib.Path(a.header).read_text()
-    op = re.search(r"^typedef struct fk_(\w+)_init\b", header, re.M).group(1)
-    summary = re.search(r"^/\* \w+, revision \d+, level \d+: (.*?)(?: \*/)?$", header, re.M)
-    try:
-        pathlib.Path(a.out).write_text(text_of(Contract(op, header), summary.group(1) if summary else "", a.name))
-    except Problem as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_beginning(__doc__, text_of))
