@@ -91,15 +91,19 @@ bool is_named(const ModelInfo& info, const char* key, const std::string& name) {
   return info.arch == name || contains(info.model_types, name);
 }
 
-// Classes of the model for a `model_type`; empty if there is none.
-std::vector<std::string> classes_of_type(const Config& config) {
-  const std::string type = config.text("model_type", "");
+// Classes of the model for the configuration's type. Empty if there is none, or if no class begins
+// as `name` does, so that the type or the name is another model's.
+std::vector<std::string> classes_of_type(const Config& config, const std::string& name) {
+  constexpr size_t kTold = 4;  // letters which say something
+  const Json typed{{"model_type", config.text("model_type", "")}};
   try {
-    const ModelInfo* info = registered(arch_of(Config(Json{{"model_type", type}}, config.where())));
-    return info ? info->architectures : std::vector<std::string>{};
+    const ModelInfo* info = registered(arch_of(Config(typed, config.where())));
+    if (!info) return {};
+    for (const auto& known : info->architectures)
+      if (starts_with(name, known.substr(0, kTold))) return info->architectures;
   } catch (const Error&) {
-    return {};
   }
+  return {};
 }
 
 // The arch whose registration or description has the name in its list `names`.
@@ -118,7 +122,7 @@ std::string find_arch(const Config& config, const char* key, const std::string& 
       if (const ModelInfo* info = described(arch); info && is_named(*info, key, name)) return arch;
   // A class of a known type, with another head.
   if (std::string_view(key) == "architectures")
-    if (const auto classes = classes_of_type(config); !classes.empty())
+    if (const auto classes = classes_of_type(config, name); !classes.empty())
       config.fail_at(key, "no model implements `" + excerpt(name) + "`",
                      "models of this `model_type` are `" + join(classes, "`, `") + "` here");
   for (const auto& arch : described_names()) {
