@@ -23,7 +23,7 @@ BATCHES = 1, 8, 32
 NEAREST = {  # providers whose kernels are nearest to vLLM's own: FlashAttention's tiles, cuBLAS, and simple kernels of norms and gates
     "attention": ["paged_attention=flashinfer", "kv_cache_append=cuda_reference", "rotary_embedding=flashinfer"],
     "mlp": ["linear=cublas", "silu_and_mul=flashinfer"],
-    "norms": ["rms_norm=flashinfer"],
+    "norms": [],  # torch.compile writes vLLM's; no provider's are near
     "moe": ["fused_moe=cuda_reference"],
 }
 
@@ -62,8 +62,9 @@ def fk_run(args, providers, workloads, more=()):
         for pair in providers:
             command += ["--provider", pair]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=args.limit)
-        if not file.exists() or not (report := json.loads(file.read_text())).get("baseline", {}).get("workloads"):
-            raise RuntimeError(f"fk-host {' '.join(map(str, command[1:]))}: exit {done.returncode}: {done.stderr[-800:]}")
+        report = json.loads(file.read_text()) if file.exists() else {}
+        if not report.get("baseline", {}).get("workloads"):
+            raise RuntimeError(f"fk-host {' '.join(map(str, command[1:]))}: exit {done.returncode}: {report.get('error', '')} {done.stderr[-800:]}")
     return {"command": " ".join(map(str, command[1:])), "verdict": report["baseline"]["verdict"],
             "ops": sorted({f"{op['op']}={op['provider']}" for op in report["baseline"]["ops"]}),
             "workloads": {w["workload"]: {k: w[k] for k in ("prefill_tokens_per_s", "decode_tokens_per_s", "token_s", "first_token_s")}
@@ -73,10 +74,10 @@ def fk_run(args, providers, workloads, more=()):
 def fk_gain(args, out, save):
     """The same changes in fk-host: first each group by the providers nearest to vLLM's kernels, then one group by `cuda`, then all.
     A run is a process of its own. The second turn goes backwards, so a drift of clocks shows in the spread."""
-    groups = ["before", *args.groups, "all"] if args.all else ["before", *args.groups]
     nearest = {**NEAREST, **{g: pairs.split(",") for g, pairs in (text.split(":") for text in args.instead)}}
+    groups = ["before", *(g for g in args.groups if nearest[g]), *(["all"] if args.all else [])]
     mode = "graph" if args.graph else "eager"
-    result = out.setdefault("fk_host", {}).setdefault(mode, {"nearest": {g: nearest[g] for g in args.groups}, "groups": {}, "failed": {}})
+    result = out.setdefault("fk_host", {})[mode] = {"nearest": {g: nearest[g] for g in args.groups}, "groups": {}, "failed": {}}
     turns = {group: [] for group in groups}
     for turn in range(args.turns):
         for group in groups if turn % 2 == 0 else groups[::-1]:
