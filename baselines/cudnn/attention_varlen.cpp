@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_varlen by cuDNN: ragged queries, keys and values. Requests of one length are not ragged
 // for cuDNN, which is faster. plan() tells forward() by one more number.
+#define FK_ATTENTION_VARLEN_EDITION 1
 #include "fk/ops/attention_varlen.h"
 #include "common.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_varlen by FlashInfer's FA3 kernel, for encoders: ragged keys and values without pages.
+#define FK_ATTENTION_VARLEN_EDITION 1
 #include "fk/ops/attention_varlen.h"
 #include "common.hpp"
 

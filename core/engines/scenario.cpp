@@ -89,7 +89,7 @@ std::vector<std::string> stems(const fs::path& folder) {
 // The name of a model's scenario; without one of its own, the model's name.
 std::string name_in_model(const Yaml& file) {
   const auto scenario = file.find("scenario");
-  const std::string& arch = file.at("arch").text();
+  const std::string arch = file.at("arch").text();
   return scenario ? scenario->text_or("name", arch) : arch;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_varlen on tensor cores, after FlashAttention-3 (flash_attention3_plan.cuh).
+#define FK_ATTENTION_VARLEN_EDITION 1
 #include "../parts/op.cuh"
 #include "fk/ops/attention_varlen.h"
 
