@@ -104,8 +104,8 @@ std::vector<int64_t> ragged_rows(const SafeTensors& file, const StoredTensor& te
   return rows;
 }
 
-// Of several ragged tensors, the one with the most rows is that of an encoder's hidden states. The
-// engine judges whether the rows fit each other.
+// The ragged tensor with the most rows gives the rows of an encoder's hidden states. The engine
+// judges if the rows of several tensors fit each other.
 void keep_ragged(GoldenCase& golden, const StoredTensor& tensor, const std::vector<int64_t>& rows) {
   if (tensor.shape[1] < golden.ragged_most) return;
   golden.ragged = rows;

@@ -206,8 +206,8 @@ class Tower {
                     n_.input("corner_weights", DType::f32, {patches_ * 4}));
   }
 
-  // The most patches of a step.
-  int64_t most_patches() const { return encoder_rows(t_.patches, n_.limits()); }
+  // The most patches of a step with any limits, because weights are the same for all.
+  int64_t most_patches() const { return encoder_rows_most(t_.patches); }
 
   // A quarter of a head's channels turns with the row, the next with the column, and so on again.
   void make_turns(int64_t head) {
@@ -329,8 +329,10 @@ void SeenImages::add_deep(int64_t number, Value x) {
 AxisTables axis_tables(Net& n, const DecoderForm& form, Expr tokens, int64_t positions) {
   const Rope& rope = form.base.rope;
   const int64_t width = rope.rotary_dim, half = width / 2;
-  const int64_t most = std::max(generate_axis_limit("prefill", "T", n.limits()),
-                                generate_axis_limit("decode", "B", n.limits()));
+  // Weights are the same for each max_batch, so the usual ones get the same table.
+  constexpr int64_t kUsual = 8192;
+  const int64_t most = std::max({kUsual, generate_axis_limit("prefill", "T", n.limits()),
+                                 generate_axis_limit("decode", "B", n.limits())});
   const Value ids = n.input("axis_rows", DType::i64, {tokens * 3});
   const auto table = [&](const char* kind, int64_t first) {
     const std::string path = form.base.names.rotary + "." + kind;

@@ -29,9 +29,9 @@ int64_t generate_axis_limit(const std::string& phase, const std::string& axis,
   fail_axis(phase, axis, {"T", "B", "Q", "W", "P", "N"});
 }
 
-int64_t encoder_rows(int64_t most, const Limits& limits) {
+int64_t encoder_rows_most(int64_t of_request) {
   constexpr int64_t kRows = 8192;  // if one request has fewer
-  return std::max(most, std::min(limits.max_batch * most, kRows));
+  return std::max(of_request, kRows);
 }
 
 namespace {
@@ -65,7 +65,8 @@ class GenerateEngine final : public TextEngine {
                      const Limits& limits) const override {
     // All requests of a batch may be long; a step of the encoder takes those that fit.
     if (const RequestTensor* ragged = ragged_of(options_.tensors)) {
-      const int64_t rows = encoder_rows(ragged->shape[0], limits);
+      const int64_t most = ragged->shape[0];
+      const int64_t rows = std::min(limits.max_batch * most, encoder_rows_most(most));
       if (axis == "S") return rows;
       if (axis == "R" || (axis == "B" && form().images() && phase == options_.encoder))
         return rows / ragged->multiple;

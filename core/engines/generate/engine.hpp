@@ -60,8 +60,9 @@ struct GenerateOptions {
   int64_t placeholder = -1;                 // RequestForm's
   int64_t position_side = 0;
 };
-// Rows of ragged tensors in one step of the encoder, of which a request has at most `most`.
-int64_t encoder_rows(int64_t most, const Limits& limits);
+// The most rows of ragged tensors in one step of the encoder for any limits, if a request has at
+// most `of_request`.
+int64_t encoder_rows_most(int64_t of_request);
 std::unique_ptr<Engine> generate_engine(GenerateOptions options);
 
 // Rows with logits in one prefill step. Prompts may be scored, but not a whole chunk at once.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, tokens of an image or behind it have another model's positions, an image's patches
-// see other frames, or a request whose images do not fit its patches or its prompt is computed.
+// If this fails, tokens of an image or behind it have other positions than in the library. Or
+// patches see other frames, or requests are computed whose images do not fit their patches or
+// prompts.
 #include "core/engines/generate/image_inputs.hpp"
 
 #include <cmath>
