@@ -53,7 +53,7 @@ class Inputs final : public fk::Program {
   std::vector<NodeInfo> nodes_;
 };
 
-fk::GenerateSetup setup() {
+fk::GenerateSetup image_setup() {
   fk::GenerateSetup s;
   s.encoder_length = kPatches / (kSquare * kSquare);
   s.placeholder = kImageToken;
@@ -84,16 +84,16 @@ fk::Request request(const Shapes& shapes, std::vector<int64_t> tokens) {
 
 std::string refusal(const fk::Request& r) {
   Inputs inputs;
-  const fk::RequestTensors tensors(inputs, setup().tensors);
+  const fk::RequestTensors tensors(inputs, image_setup().tensors);
   const std::string why = tensors.refusal(r);
-  return why.empty() ? fk::ImageInputs(inputs, setup()).refusal(r) : why;
+  return why.empty() ? fk::ImageInputs(inputs, image_setup()).refusal(r) : why;
 }
 
 }  // namespace
 
 TEST_CASE("tokens of images and behind them have the positions of a grid") {
   Inputs inputs;
-  const fk::ImageInputs images(inputs, setup());
+  const fk::ImageInputs images(inputs, image_setup());
   fk::Sequence s;
   // Two tokens, 2 x 3 squares, a token, 1 x 1 square, a token.
   s.request = request({1, 4, 6, 1, 2, 2}, {1, 2, 7, 7, 7, 7, 7, 7, 3, 7, 4});
@@ -120,7 +120,7 @@ TEST_CASE("tokens of images and behind them have the positions of a grid") {
 
 TEST_CASE("patches are in squares, frames see themselves, and tables spread over images") {
   Inputs inputs;
-  fk::ImageInputs images(inputs, setup());
+  fk::ImageInputs images(inputs, image_setup());
   images.add(request({2, 2, 4}, {}), 0);
   images.add(request({1, 2, 2}, {}), 16);
   images.bind();
@@ -166,7 +166,7 @@ TEST_CASE("requests whose images do not fit are refused with the reason") {
 
 TEST_CASE("random requests have images that fit, or none") {
   const fk::RequestForm form{
-      .vocabulary = 50, .tensors = setup().tensors, .placeholder = kImageToken};
+      .vocabulary = 50, .tensors = image_setup().tensors, .placeholder = kImageToken};
   int alone = 0, two = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const fk::Request r = form.random(1 + static_cast<int64_t>(seed % 24), seed);
