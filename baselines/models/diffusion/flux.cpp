@@ -7,12 +7,12 @@
 
 #include <cmath>
 
-#include "baselines/models/parts/clip_text.hpp"
+#include "baselines/models/parts/diffusers/clip_text.hpp"
+#include "baselines/models/parts/diffusers/image_decoder.hpp"
+#include "baselines/models/parts/diffusers/t5_text.hpp"
+#include "baselines/models/parts/diffusers/unet.hpp"
 #include "baselines/models/parts/image.hpp"
-#include "baselines/models/parts/image_decoder.hpp"
 #include "baselines/models/parts/sizes.hpp"
-#include "baselines/models/parts/t5_text.hpp"
-#include "baselines/models/parts/unet.hpp"
 #include "core/engines/denoise/engine.hpp"
 
 namespace fk {
