@@ -59,8 +59,8 @@ Picture picture_of(const ShownImage& image, const std::string& side, const Named
   return picture;
 }
 
-Picture difference_of(const ShownImage& image, const std::string& side, const NamedTensor& got,
-                      const NamedTensor& want) {
+Picture difference_picture(const ShownImage& image, const std::string& side, const NamedTensor& got,
+                           const NamedTensor& want) {
   Picture picture{.result = image.result, .side = side, .difference = true};
   const auto apart = [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
@@ -100,7 +100,7 @@ void add_pictures(const Metric& metric, const std::string& side, const Answers& 
     const NamedTensor* drawn = own == got.end() ? nullptr : image_in(own->second, image.result);
     if (!drawn || drawn->shape != wanted->shape) continue;
     all.push_back(picture_of(image, side, *drawn));
-    all.push_back(difference_of(image, side, *drawn, *wanted));
+    all.push_back(difference_picture(image, side, *drawn, *wanted));
   }
 }
 
