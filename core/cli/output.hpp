@@ -50,6 +50,8 @@ class JsonOutput {
   void attach(const std::string& owner, const std::filesystem::path& path);
   // True when a document is wanted, as JSON or as a view.
   bool given() const { return as_json() || !views_.empty(); }
+  // True when a page is wanted.
+  bool makes_page() const { return !views_.html.empty() || !views_.mlflow.empty(); }
   // False when JSON takes the report's place.
   bool with_report() const { return !as_json() || to_file(); }
   // Call it before the work begins, and before write(). Error as for need_writable().

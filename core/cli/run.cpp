@@ -100,6 +100,7 @@ int run(RunArguments a) {
   check_parallel(a.parallel);
   if (const auto code = join_launch(a.parallel)) return *code;
   a.json.open();
+  a.options.pictures = a.json.makes_page();
   if (!a.trace.empty()) need_writable(a.trace);
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());

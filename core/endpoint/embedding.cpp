@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/base64.hpp"
 #include "core/base/clock.hpp"
 #include "core/endpoint/completion.hpp"
 #include "core/service/request.hpp"

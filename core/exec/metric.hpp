@@ -55,6 +55,13 @@ struct ErrorScale {
   double coarse = 0;
 };
 
+// A result which people look at as an image: rows, columns, and one colour or three. `black` and
+// `white` are the values of these colours.
+struct ShownImage {
+  std::string result;
+  double black = 0, white = 1;
+};
+
 class Metric {
  public:
   virtual ~Metric() = default;
@@ -67,6 +74,8 @@ class Metric {
                                       const ErrorScale& scale) const = 0;
   virtual ErrorLimits candidate_limits(const ErrorNumbers& baseline,
                                        const ErrorScale& scale) const = 0;
+  // The images among the results of an answer, by their names.
+  virtual std::vector<ShownImage> images(const RequestResult&) const { return {}; }
 };
 
 // At file scope in core/engines/metrics/<name>.cpp, for a class of Metric: FK_METRIC(mine, Mine);

@@ -171,6 +171,18 @@ void fields(Visitor& v, TracedOp& t) {
     "time of all these calls, one after the other, by the side's own process");
 }
 
+template <class Visitor>
+void fields(Visitor& v, Picture& p) {
+  v("result", p.result, "the result which is an image");
+  v("side", p.side, "reference, baseline, or a candidate");
+  v("difference", p.difference, "whether it is the side's difference from the reference");
+  v("worst", p.worst, "largest difference, as a share of the way from black to white");
+  v("mean", p.mean, "mean difference, as such a share");
+  v("width", p.width, "columns of the PNG file, which may be smaller than the result");
+  v("height", p.height, "its rows");
+  v("png", p.png, "the PNG file in base64");
+}
+
 struct RunDocument {
   static constexpr const char* kSchema = "fk-host.run/2";
   static constexpr const char* kTitle = "What `fk-host run` found in one scenario";
@@ -196,6 +208,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("overlap", r.parallel.overlap, "whether sums of ranks overlap with products");
   v("note", r.note, "about the profile");
   v("weights_notes", r.weights_notes, "about the checkpoint");
+  v("random_weights", r.random_weights, "whether the weights are random numbers");
   v("room", r.room, "what differs from the scenario, to fit the device");
   v("dtype", r.dtype, "dtype of activations and weights");
   v("device", r.device, "the device");
@@ -220,6 +233,8 @@ void fields(Visitor& v, RunDocument& d) {
   v("provider_order", r.provider_order, "origin of the order in which baselines are asked");
   v("baseline", r.baseline, "the baselines");
   v("candidates", candidates, "one entry for each candidate");
+  v.optional("pictures", r.pictures, !r.pictures.empty(),
+             "images of answers to the first request, with --html");
   v.optional("traced", r.traced, !r.traced.empty(), "times of ops, with --trace");
 }
 FK_DOCUMENT(run, RunDocument);

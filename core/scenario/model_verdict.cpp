@@ -31,6 +31,25 @@ void each_value(Values& round, const Action& action) {
   }
 }
 
+// Layers through which a pipeline of diffusers sends a latent in one step; 0: it is no pipeline. A
+// U-Net has the layers of its levels on the way down and up, and those between.
+int64_t layers_of_step(const Config& config) {
+  if (config.has("transformer")) {
+    const Config part = config.child("transformer");
+    return part.integer("num_layers", 0) + part.integer("num_single_layers", 0);
+  }
+  if (!config.has("unet")) return 0;
+  const Config part = config.child("unet");
+  if (!part.is_list("transformer_layers_per_block")) return 0;
+  const int64_t blocks = part.integer("layers_per_block", 1);
+  int64_t layers = 2, deepest = 0;
+  for (const int64_t depth : part.integers("transformer_layers_per_block")) {
+    layers += (2 * blocks + 1) * (1 + depth);
+    deepest = depth;
+  }
+  return layers + deepest;
+}
+
 }  // namespace
 
 std::string judge_errors(const ErrorNumbers& e, const ErrorLimits& limits) {
@@ -148,6 +167,7 @@ int64_t layer_count(const Config& config) {
   for (const char* key : {"encoder_layers", "decoder_layers"}) layers += config.integer(key, 0);
   if (config.is_list("depths"))
     for (const int64_t depth : config.integers("depths")) layers += depth;
+  layers += layers_of_step(config);
   return std::max<int64_t>(1, layers);
 }
 

@@ -144,8 +144,7 @@ class ScenarioRun {
     return !is_too_large(oracle.too_large);
   }
 
-  // Call before the baseline opens. The scenario's pages are for a device with enough memory for
-  // them.
+  // Call before the baseline opens. The scenario's pages are for a device with room for them.
   bool choose_pages() {
     const std::string first = device_of_rank(options_.device, 0);
     auto rank = room_of(first);
@@ -246,7 +245,7 @@ class ScenarioRun {
     report_.provider_order = order_text(scenario_.providers, ranking_, r.ops, plugin_set_.ranked());
     r.private_bytes = baseline_->own_bytes();
     r.correctness.done = true;
-    r.correctness.errors = metric().compare(round.requests, wanted_.requests, routed_);
+    r.correctness.errors = compared("baseline", round);
     // The baseline has no rival: its limit is `verify`'s.
     const DType dtype = scenario_.limits.dtype;
     const double coarse = coarse_limit(scenario_.config, report_.layers);
@@ -266,6 +265,13 @@ class ScenarioRun {
     tolerance_ = (few ? coarse : std::max(10 * limits_.rms, coarse)) * r.correctness.errors.spread;
     if (!null.empty()) return give_up("the oracle", null);
     return r.correctness.ok || give_up("the baseline", r.correctness.why);
+  }
+
+  // A side's answers beside the oracle's.
+  ErrorNumbers compared(const std::string& side, const Round& round) {
+    if (options_.pictures)
+      add_pictures(metric(), side, round.requests, wanted_.requests, report_.pictures);
+    return metric().compare(round.requests, wanted_.requests, routed_);
   }
 
   // Beside the limits of candidates, which the mutant has too.
@@ -324,8 +330,7 @@ class ScenarioRun {
     RoundOptions options = round_options(r.name + " is checked");
     options.time_limit_s = candidate_limit(baseline_check_s_);
     if (!side.drive(correctness_, options, round) || side.works_on(*baseline_)) return failed();
-    r.correctness = {
-        true, true, metric().compare(round.requests, wanted_.requests, routed_), limits_, "", 0, 0};
+    r.correctness = {true, true, compared(r.name, round), limits_, "", 0, 0};
     measure_errors(r.correctness);
     r.correctness.why = judge_errors(r.correctness.errors, limits_);
     r.correctness.ok = r.correctness.why.empty();
@@ -354,17 +359,12 @@ class ScenarioRun {
   }
 
   TimedContext context(const Workload& workload, const std::string& who, int processes) {
-    const auto progress = [this, who, &workload](const std::string& text) {
-      say(who + ", " + workload.name + ", " + text);
+    const auto progress = [this, at = who + ", " + workload.name + ", "](const std::string& text) {
+      say(at + text);
     };
-    return {workload,
-            scenario_,
-            options_.requests_seed,
-            pairs_of_process(workload, processes, report_.speed_judged),
-            0,
-            processes,
-            options_.time_limit_s,
-            progress};
+    const auto pairs = pairs_of_process(workload, processes, report_.speed_judged);
+    const double limit_s = options_.time_limit_s;
+    return {workload, scenario_, options_.requests_seed, pairs, 0, processes, limit_s, progress};
   }
 
   void time_baseline() {

@@ -28,6 +28,7 @@ struct RunOptions {
   bool graphs = true;                  // CUDA graphs where the device has them
   double patience_s = 0;               // 0: derived from the baseline's pace
   bool exact_pages = false;  // uses the scenario's number of pages, even without memory for them
+  bool pictures = false;     // the report gets images of answers
   std::function<void(const std::string&)> progress;
 
   bool wants(const FoundPlugin& candidate) const {

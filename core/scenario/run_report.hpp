@@ -10,6 +10,7 @@
 #include "core/judge/verdict/verdict.hpp"
 #include "core/scenario/metrics.hpp"
 #include "core/scenario/model_verdict.hpp"
+#include "core/scenario/pictures.hpp"
 #include "core/worker/sandbox.hpp"
 
 namespace fk {
@@ -82,6 +83,7 @@ struct RunReport {
   std::string driver, host_build, date;    // of the device; of this program; start in UTC
   std::string note;                        // about the profile
   std::vector<std::string> weights_notes;  // about the checkpoint
+  bool random_weights = false;
   std::string room;                        // differences from the scenario to fit the device
   Parallel parallel;
   uint64_t seed = 0;                 // for the weights
@@ -101,6 +103,7 @@ struct RunReport {
   std::optional<TooLarge> too_large;  // set if it is the reason
   double seconds = 0;
   std::vector<TracedOp> traced;      // with a trace: times of ops, which the workers report
+  std::vector<Picture> pictures;     // of answers to the first request, if they are wanted
   std::optional<ClockWatch> clocks;  // of the first GPU at each progress message; nothing: no GPU
 
   // Fills the scenario's facts, before the run.

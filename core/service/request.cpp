@@ -106,13 +106,6 @@ JobRequest job_request_from(const Json& json, const SourceLanguages& languages) 
   return out;
 }
 
-std::string base64_of(const std::string& bytes) {
-  namespace codec = boost::beast::detail::base64;
-  std::string out(codec::encoded_size(bytes.size()), '\0');
-  out.resize(codec::encode(out.data(), bytes.data(), bytes.size()));
-  return out;
-}
-
 std::string text_of(const JobRequest& request) { return canonical_text(to_fields(request)); }
 
 std::vector<std::string> unpack(const JobRequest& r, const SourceLanguages& languages,

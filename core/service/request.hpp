@@ -62,9 +62,6 @@ JobRequest job_request_from(const Json& json, const SourceLanguages& languages);
 // Equal for equal requests: sorted keys, no blanks.
 std::string text_of(const JobRequest& request);
 
-// Padded.
-std::string base64_of(const std::string& bytes);
-
 // Writes the files below `folder` and returns the words of `fk-host` without --device and --json.
 // `author`: of a source whose notes name none; empty: unknown.
 std::vector<std::string> unpack(const JobRequest& request, const SourceLanguages& languages,

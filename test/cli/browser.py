@@ -75,7 +75,7 @@ class Browser:
                 out.append(str(params["args"])[:500])
             elif event.get("method") == "Page.javascriptDialogOpening":
                 out.append("a dialog: " + params["message"])
-            elif event.get("method") == "Network.requestWillBeSent" and not params["request"]["url"].startswith("file://"):
+            elif event.get("method") == "Network.requestWillBeSent" and not params["request"]["url"].startswith(("file://", "data:image/png;")):
                 out.append("a request: " + params["request"]["url"][:200])
         return out
 

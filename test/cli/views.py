@@ -65,6 +65,7 @@ for name, factor in (("quick", 0.9), (hostile, 1.2), (endless, 1.0), (turned, 1.
                  speedup={"ratio": 1 / factor, "low": 0.97 / factor, "high": 1.03 / factor, "pairs": 4}) for w in run["baseline"]["workloads"]]
     run["candidates"].append(dict(run["baseline"], name=name, why=hostile, log=hostile, verdict="correct", workloads=rows))
 run["speed_judged"] = True
+run["pictures"] = [{"result": hostile, "side": hostile, "png": png, "width": 1, "height": 1} for png in (hostile, 'iVBORw0KGgo"><img src=x>', "", 7, "PHN2Zz4=")]
 documents = {"run": run, "verdicts": {"schema": "fk-host.verdicts/1", "verdicts": [verdict("quick"), verdict(hostile, wrong=True), verdict(endless)],
                                       "errors": [{"candidate": hostile, "where": "--op", "what": turned}]},
              "eval": {"schema": "fk-host.eval/1", "evaluations": [evaluation("one", 6, 120), evaluation(hostile, 6, 20)]},
@@ -77,6 +78,15 @@ for name, document in documents.items():
     size = (work / f"{name}.html").stat().st_size
     print(f"{name}: {size / 1e6:.2f} MB of HTML in {time.monotonic() - begin:.2f} s")
 assert size < 4e6, size  # the large one
+
+# Models which make images: pages with the images of both sides and their difference.
+drawn = ("gaussian_splatting", "flux", "sdxl")
+for name in drawn:
+    done = call("run", name, "--profile", "tiny", "--device", "cpu", "--html", work / f"{name}.html", "--json", work / f"{name}.json")
+    assert done.returncode == 0, done
+    shown = json.loads((work / f"{name}.json").read_text())["pictures"]
+    assert [(p["side"], p["difference"]) for p in shown if p["result"] == "image"] == [("reference", False), ("baseline", False), ("baseline", True)], shown
+    assert all(p["png"].startswith("iVBORw0KGgo") and p["width"] > 7 and p["height"] > 7 and p["worst"] < 1e-3 for p in shown), name
 
 # Bytes that are no UTF-8, and things that are no document.
 raw = json.dumps(verdict("NAME")).encode().replace(b"NAME", b"caf\xe9")
@@ -126,6 +136,13 @@ for name in documents:
     assert "\x00" not in page and "\x1b" not in page and "\u202e" not in page, name
     assert all(a.get("aria-label") for tag, a in parser.seen if tag == "svg" and "role" in a) and tags.count("caption") == tags.count("table"), name
 
+for name in drawn:
+    page, parser = (work / f"{name}.html").read_text(), Elements()
+    parser.feed(page)
+    images = [a for tag, a in parser.seen if tag == "img"]
+    assert len(images) >= 3 and all(a["src"].startswith("data:image/png;base64,") and a["alt"] for a in images), (name, images)
+    assert "The weights are random" in page and "baseline less reference" in page, name
+
 program = browser.find()
 if not program:
     sys.exit(print("left out: there is no Chromium to open the pages with (apt-get install chromium)"))
@@ -163,6 +180,14 @@ try:
       (t) => t.caption.textContent === "Tier 1: cases of ops"); const own = table.parentNode.previousElementSibling; own.value = "op_7 case97 ";
       own.dispatchEvent(new Event("input")); setTimeout(() => done([...table.tBodies[0].rows].filter((r) => !r.hidden).length), 1500); })""")
     assert 1 <= shown < 200, shown
+    for name in drawn:
+        for width in (1280, 390):
+            chromium.open(work / f"{name}.html", width)
+            sizes = chromium.run("Promise.all([...document.images].map((i) => i.decode().then(() => [i.naturalWidth, i.clientWidth])))")
+            assert len(sizes) >= 3 and all(own > 7 and 100 < seen < width for own, seen in sizes), (name, sizes)
+            assert not chromium.complaints() and chromium.run("document.documentElement.scrollWidth") == width, (name, width, chromium.complaints())
+            if pictures:
+                chromium.picture(pictures / f"{name}-{width}.png")
     # Times sort by their length, not by their letters.
     chromium.open(work / "verdicts.html")
     times = chromium.run(table % ('"Cases"', '"time"'))

@@ -62,6 +62,7 @@ class LatentMetric final : public ValueMetric {
                    {"noise", "noise of the image (PSNR = -10 log10 of it)", noise}};
     return errors;
   }
+  std::vector<ShownImage> images(const RequestResult&) const override { return {{"image", -1, 1}}; }
 
  private:
   std::string collect(const Answers& got, const Answers& want, ComparedRows& rows) const override {

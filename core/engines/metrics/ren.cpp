@@ -91,6 +91,12 @@ class RenderingMetric final : public ValueMetric {
                    {"contrast", "spread over brightest value", errors.spread / worst.peak}};
     return errors;
   }
+  std::vector<ShownImage> images(const RequestResult& result) const override {
+    std::vector<ShownImage> all;
+    for (const auto& tensor : result.tensors)
+      if (tensor.shape.size() == 3) all.push_back({tensor.name});
+    return all;
+  }
 
  private:
   // An error e of all values, over the brightest one, has the square e^2. It takes about e^2 over

@@ -2,8 +2,8 @@
 #include "core/report/views/page.hpp"
 
 #include <algorithm>
-#include <span>
 
+#include "core/base/base64.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/report/views/charts.hpp"
@@ -20,26 +20,12 @@ constexpr size_t kOpenRows = 60;  // longer tables are closed until a reader ope
 // Bytes of texts that stand on one line, and of texts that need a column of middle width.
 constexpr size_t kShortText = 28, kMiddleText = 70;
 
-std::string base64(std::span<const uint8_t> bytes) {
-  static const char* const digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t three = 0;
-    for (size_t j = 0; j < 3; ++j)
-      three = three << 8 | (i + j < bytes.size() ? bytes[i + j] : uint8_t{0});
-    for (size_t j = 0; j < 4; ++j)
-      out += i + j > bytes.size() ? '=' : digits[three >> (18 - 6 * j) & 63];
-  }
-  return out;
-}
-
 std::string script_hash() {
   Sha256 hash;
   const std::string_view script = page_js;
   hash.update({reinterpret_cast<const std::byte*>(script.data()), script.size()});
   const auto digest = hash.finish();
-  return base64(digest);
+  return base64_of({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 const char* tone_class(Tone tone) {
@@ -69,7 +55,7 @@ class Page {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-        "style-src 'unsafe-inline'; script-src 'sha256-";
+        "style-src 'unsafe-inline'; img-src data:; script-src 'sha256-";
     out_ += script_hash() + "'\"><title>" + escaped(view_.title) + ", fk-host</title>\n<style>" +
             page_css + "</style></head>\n<body><header><p class=\"kind\">" + escaped(view_.kind) +
             "</p><h1>" + escaped(view_.title) + "</h1>";
@@ -116,24 +102,31 @@ class Page {
 
   void sections(const View& view, const std::string& heading) {
     for (const ViewSection& section : view.sections) {
-      std::string charts;
+      std::string charts, kind = "charts";
       for (const ViewChart& chart : section.charts) {
-        if (chart.svg.empty()) continue;
+        if (chart.svg.empty() && chart.png.empty()) continue;
+        if (!chart.png.empty()) kind = "charts pictures";
         charts += "<figure><figcaption>" + escaped(chart.title);
         if (!chart.note.empty())
           charts += "<span class=\"note\">" + escaped(chart.note) + "</span>";
-        charts += "</figcaption>" + chart.svg + "</figure>";
+        charts += "</figcaption>" + chart.svg + image_of(chart) + "</figure>";
       }
       bool any = !charts.empty();
       for (const ViewTable& table : section.tables) any |= !table.rows.empty();
       if (!any) continue;
       out_ += "<section><" + heading + ">" + escaped(section.title) + "</" + heading + ">";
       if (!section.note.empty()) out_ += "<p class=\"note\">" + escaped(section.note) + "</p>";
-      if (!charts.empty()) out_ += "<div class=\"charts\">" + charts + "</div>";
+      if (!charts.empty()) out_ += "<div class=\"" + kind + "\">" + charts + "</div>";
       for (const ViewTable& table : section.tables)
         if (!table.rows.empty()) whole_table(table);
       out_ += "</section>\n";
     }
+  }
+
+  static std::string image_of(const ViewChart& chart) {
+    if (chart.png.empty()) return {};
+    return "<img alt=\"" + escaped(chart.title) + "\" src=\"data:image/png;base64," +
+           escaped(chart.png) + "\">";
   }
 
   void whole_table(const ViewTable& table) {

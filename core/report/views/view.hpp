@@ -52,6 +52,7 @@ struct ViewChart {
   std::string title;
   std::string svg;        // made by charts.hpp
   std::string note = {};  // how to read it
+  std::string png = {};   // in place of svg: a PNG file in base64
 };
 
 struct ViewSection {

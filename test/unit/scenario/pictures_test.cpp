@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// If this fails, a page shows other images than the answers, or a difference of another size.
+#include "core/scenario/pictures.hpp"
+
+#include <cmath>
+
+#include "core/base/base64.hpp"
+#include "core/base/png.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+using fk::Picture;
+
+// An image of one result, "image", which `lat` shows from -1 to 1.
+fk::Answers drawn_answer(std::vector<int64_t> shape, std::vector<float> values) {
+  fk::Answers answers;
+  answers[7].tensors = {{"latents", {2, 1}, {0, 0}},
+                        {"image", std::move(shape), std::move(values)}};
+  return answers;
+}
+
+std::vector<Picture> pictures_of(const fk::Answers& got, const fk::Answers& want) {
+  std::vector<Picture> all;
+  fk::add_pictures(*fk::find_metric("lat"), "mine", got, want, all);
+  return all;
+}
+
+// In base64: an image of one colour whose pixels have these values.
+std::string grey(int64_t width, int64_t height, std::vector<uint8_t> pixels) {
+  return fk::base64_of(fk::png_of(width, height, 1, pixels));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a side's image, and its difference as a share of the range, are behind the reference's") {
+  const auto want = drawn_answer({2, 3, 1}, {-1, 0, 1, 1, 1, 1});
+  const auto got = drawn_answer({2, 3, 1}, {-1, 0, 1, 1, 0.5, 0});
+  const auto all = pictures_of(got, want);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].side == fk::kReferenceSide);
+  CHECK(all[0].png == grey(3, 2, {0, 128, 255, 255, 255, 255}));
+  CHECK(all[1].side == "mine");
+  CHECK(all[1].png == grey(3, 2, {0, 128, 255, 255, 191, 128}));
+  CHECK(all[2].difference);
+  CHECK(all[2].worst == 0.5);
+  CHECK(std::fabs(all[2].mean - 0.75 / 6) < 1e-12);
+  CHECK(all[2].png == grey(3, 2, {0, 0, 0, 0, 128, 255}));
+}
+
+TEST_CASE("a NaN is white in a difference, and a large image is reduced") {
+  const auto nan = pictures_of(drawn_answer({1, 2, 1}, {NAN, 0}), drawn_answer({1, 2, 1}, {0, 0}));
+  REQUIRE(nan.size() == 3);
+  CHECK(std::isinf(nan[2].worst));
+  CHECK(nan[2].png == grey(2, 1, {255, 0}));
+  const std::vector<float> black(600 * 4 * 3, -1);
+  const auto large = drawn_answer({600, 4, 3}, black);
+  const auto all = pictures_of(large, large);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].height == 300);
+  CHECK(all[0].width == 2);
+  CHECK(all[2].worst == 0);
+}
+
+TEST_CASE("a result of another shape, or without colours, has no picture") {
+  const auto want = drawn_answer({1, 2, 1}, {0, 0});
+  CHECK(pictures_of(drawn_answer({2, 1, 1}, {0, 0}), want).size() == 1);
+  CHECK(pictures_of({}, want).size() == 1);
+  CHECK(pictures_of(want, drawn_answer({2}, {0, 0})).empty());
+  CHECK(pictures_of(want, {}).empty());
+}
+
+TEST_CASE("a PNG file begins with its signature") {
+  const std::string file = fk::png_of(1, 1, 3, std::vector<uint8_t>{1, 2, 3});
+  if (file.empty()) return;  // a build without libpng
+  CHECK(file.substr(0, 8) == "\x89PNG\r\n\x1a\n");
+}
