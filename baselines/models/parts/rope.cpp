@@ -22,6 +22,7 @@ double attention_scale(double factor, double mscale) {
 
 void read_yarn(const Config& scaling, Rope& rope) {
   rope.yarn = true;
+  scaling.ignore("finetuned");  // a mark of YaRN's own models, which transformers ignores
   rope.beta_fast = scaling.number("beta_fast", rope.beta_fast);
   rope.beta_slow = scaling.number("beta_slow", rope.beta_slow);
   rope.truncate = scaling.boolean("truncate");
@@ -74,8 +75,9 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
 // Both styles end in one object of parameters; the kind is `rope_type`, or `type` in old files.
 void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   const std::string type = scaling.text("type", "default");
-  const std::string kind = scaling.text("rope_type", type);
-  const std::vector<std::string> kinds{"default", "linear",   "llama3",
+  std::string kind = scaling.text("rope_type", type);
+  if (kind == "su") kind = "longrope";  // the name in early files of Phi-3
+  const std::vector<std::string> kinds{"default", "linear",   "dynamic",     "llama3",
                                        "yarn",    "longrope", "proportional"};
   if (kind == "mrope" && !rope.sections.empty()) return;
   if (!contains(kinds, kind))
@@ -84,6 +86,12 @@ void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   // Some checkpoints have the key for kinds without it. transformers ignores it there.
   if (kind == "default" || kind == "linear") scaling.ignore("original_max_position_embeddings");
   if (kind == "default") return;
+  // Angles change beyond max_position_embeddings alone, which no request passes here.
+  if (kind == "dynamic") {
+    scaling.ignore("factor");
+    scaling.ignore("original_max_position_embeddings");
+    return;
+  }
   if (kind == "longrope") return read_longrope(config, scaling, rope);
   if (kind == "proportional") {
     rope.turning = rope.rotary_dim;
