@@ -10,6 +10,8 @@
 
 #include "test/catch.hpp"
 
+namespace image_inputs_test {
+
 namespace {
 
 constexpr int64_t kImageToken = 7, kPatches = 64, kSquare = 2, kSide = 3;
@@ -179,3 +181,5 @@ TEST_CASE("random requests have images that fit, or none") {
   CHECK(alone < 100);
   CHECK(two > 20);
 }
+
+}  // namespace image_inputs_test
