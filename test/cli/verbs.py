@@ -65,6 +65,12 @@ run(["run", work / "config.json"], 2, "fk-host import")
     "arch: sizeless\ndomain: llm\nsummary: no sizes\narchitectures: [Sizeless]\ncorrectness: logits\n"
     "decoder: {norms: {before_attention: a, before_mlp: b}}\n")
 run(["run", "sizeless", "--device", "cpu"], 2, "hidden_size", "fk-host import CONFIG", FK_REGISTRY_PATH=work / "mine")
+# A folder's name may have dots. The scenario belongs to the home, where a name finds it.
+home, dotted = work / "home", work / "Small-2.5-0.5B"
+(home / "scenarios").mkdir(parents=True), dotted.mkdir()
+(home / "registry").symlink_to(source / "registry")
+(dotted / "config.json").write_text(json.dumps(config))
+run(["import", dotted], 0, f"scenario: {home}/scenarios/Small-2.5-0.5B.yaml", "fk-host run Small-2.5-0.5B", FK_HOME=home)
 assert json.loads(run(["list", "ops", "--json"], 0))["schema"] == "fk-host.list/1"
 run(["show", "rms_norm"], 0, "typedef struct fk_rms_norm_forward", "Mirrors vllm", "fk-host new rms_norm")
 run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")
