@@ -30,7 +30,9 @@ def takes_text(source, kernel):
             parts += [f"{view}.compact({axis})" for axis in range(len(slot.shape) - 1) if f"{name}_stride_{axis}" not in passed]
         if dtype:
             parts.append(f"{view}.reach({len(slot.shape)}) <= INT32_MAX")  # TileLang computes offsets in 32 bits
-        if dtype and slot.section != "weights":
+        # TileLang loads several elements at once where it knows the strides.
+        known = not slot.strided or any(f"{name}_stride_{axis}" not in passed for axis in range(len(slot.shape) - 1))
+        if dtype and slot.section != "weights" and known:
             parts.append(f"{view}.aligned")
     variant = source.variants[kernel.variant]
     for name, value in variant.items():
