@@ -22,7 +22,8 @@ def run(*words, code=0):
 
 
 def cut(text):
-    text = re.sub(r'for x in \("bf16".*?\)', 'for x in ("bf16",)', text)
+    text = re.sub(r'for (\w) in \("bf16".*?\)', r'for \1 in ("bf16",)', text)
+    text = re.sub(r"for D in \(64, .*?\)", "for D in (64,)", text)
     text = re.sub(r"VARIANTS = \[(\{[^}]*\}), .*\]", r"VARIANTS = [\1]", text)
     return re.sub(r"for C in \(1024, .*?\)", "for C in (1024,)", text)
 
