@@ -167,25 +167,24 @@ struct TreeOf {
   }
 };
 
-// probabilities = softmax(logits). Then writes the `count` most probable ids and their
-// probabilities as weights; ties go to the lowest id. `probabilities` and `logits` may be one
-// array.
+// Writes the ids of the `count` largest logits, and their probabilities as weights; ties go to the
+// lowest id. The order of logits is exact, while probabilities of different logits may be equal.
+// probabilities = softmax(logits); both may be one array.
 inline void choose_experts(const double* logits, int64_t experts, int64_t count, bool renormalize,
                            double* probabilities, double* weights, int32_t* ids) {
-  const double top = *std::max_element(logits, logits + experts);
-  double sum = 0, chosen = 0;
-  for (int64_t e = 0; e < experts; ++e) sum += probabilities[e] = std::exp(logits[e] - top);
-  for (int64_t e = 0; e < experts; ++e) probabilities[e] /= sum;
   for (int64_t i = 0; i < count; ++i) {
     int64_t best = -1;
     for (int64_t e = 0; e < experts; ++e) {
       const bool taken = std::find(ids, ids + i, static_cast<int32_t>(e)) != ids + i;
-      if (!taken && (best < 0 || probabilities[e] > probabilities[best])) best = e;
+      if (!taken && (best < 0 || logits[e] > logits[best])) best = e;
     }
     ids[i] = static_cast<int32_t>(best);
-    weights[i] = probabilities[best];
-    chosen += weights[i];
   }
+  const double top = *std::max_element(logits, logits + experts);
+  double sum = 0, chosen = 0;
+  for (int64_t e = 0; e < experts; ++e) sum += probabilities[e] = std::exp(logits[e] - top);
+  for (int64_t e = 0; e < experts; ++e) probabilities[e] /= sum;
+  for (int64_t i = 0; i < count; ++i) chosen += weights[i] = probabilities[ids[i]];
   if (renormalize)
     for (int64_t i = 0; i < count; ++i) weights[i] /= chosen;
 }

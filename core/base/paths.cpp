@@ -36,6 +36,12 @@ std::optional<fs::path> build_dir() {
 
 fs::path installed_home() { return executable_dir().parent_path() / "share" / "fk-host"; }
 
+// Users write no files into an installed prefix.
+bool is_installed() {
+  std::error_code none;
+  return fs::equivalent(home(), installed_home(), none);
+}
+
 std::vector<fs::path> entries(const char* name) {
   std::vector<fs::path> result;
   for (const std::string& part : split(environment(name), ':')) {
@@ -85,6 +91,8 @@ std::vector<fs::path> registry_dirs() {
 
 fs::path scenarios_dir() { return home() / "scenarios"; }
 
+fs::path new_scenarios_dir() { return is_installed() ? fs::current_path() : scenarios_dir(); }
+
 std::vector<fs::path> own_plugin_dirs() {
   std::vector<fs::path> result;
   const fs::path start = executable_dir();
@@ -115,10 +123,7 @@ std::vector<fs::path> plugin_dirs() {
 fs::path candidates_dir() {
   const std::string chosen = environment("FK_CANDIDATES");
   if (!chosen.empty()) return chosen;
-  const fs::path at = home();
-  std::error_code none;
-  const bool installed = fs::equivalent(at, installed_home(), none);
-  return (installed ? fs::current_path() : at) / "candidates";
+  return (is_installed() ? fs::current_path() : home()) / "candidates";
 }
 
 fs::path cache_dir() {

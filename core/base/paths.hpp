@@ -25,6 +25,10 @@ std::vector<std::filesystem::path> registry_dirs();
 /// home()/scenarios.
 std::filesystem::path scenarios_dir();
 
+/// The folder for a new scenario: scenarios_dir(), but the current folder where home() is an
+/// installed prefix.
+std::filesystem::path new_scenarios_dir();
+
 /// Folders with the host's own providers: `plugins` beside the program or
 /// <prefix>/lib/fk-host/plugins, where they exist.
 std::vector<std::filesystem::path> own_plugin_dirs();

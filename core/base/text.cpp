@@ -109,10 +109,27 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   const std::string found = nearest(word, candidates);
   if (!found.empty()) return "did you mean `" + excerpt(found, 100) + "`?";
   if (candidates.empty()) return {};
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(kShown, candidates.size()); ++i) {
-    shown.push_back(excerpt(candidates[i], 100));
+  // Names that share the most parts with the word come first, shorter ones before longer ones.
+  const auto parts_of = [](std::string_view name) {
+    std::string text = lower(name);
+    for (char& c : text)
+      if (c == '-' || c == '.') c = '_';
+    return split(text, '_');
+  };
+  const std::vector<std::string> parts = parts_of(word);
+  std::vector<std::pair<std::size_t, std::string>> ordered;
+  for (const auto& name : candidates) {
+    std::size_t shared = 0;
+    for (const auto& part : parts_of(name)) shared += part.size() > 1 && contains(parts, part);
+    ordered.emplace_back(shared, name);
   }
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+    return a.first > b.first ||
+           (a.first == b.first && a.first && a.second.size() < b.second.size());
+  });
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(kShown, ordered.size()); ++i)
+    shown.push_back(excerpt(ordered[i].second, 100));
   std::string text = "known: " + join(shown, ", ");
   if (candidates.size() > kShown) text += fmt::format(", and {} more", candidates.size() - kShown);
   return text;

@@ -18,7 +18,8 @@ namespace fk {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// A hint for an unknown name: "did you mean `x`?", else "known: a, b, c". It lists at most 12
-/// names, then ", and 30 more". Empty when there are no candidates.
+/// names, then ", and 30 more". Names that share parts with the word (`rms` and `norm`) come first.
+/// Empty when there are no candidates.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 /// The parts between separators, empty ones included; one empty part for an empty text.

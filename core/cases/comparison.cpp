@@ -47,6 +47,68 @@ Tensor sample(const Tensor& all, int64_t stride, uint64_t seed) {
   return out;
 }
 
+// Rows of a candidate's choices that differ from the reference's and are as right.
+struct OwnChoices {
+  const CaseField* field = nullptr;  // null: none
+  Tensor given = {};
+  std::vector<int64_t> rows = {};
+};
+
+// `values` with exchanged scores, in which the reference makes the candidate's choices. Only scores
+// change places that float32 cannot tell apart. Empty if the scores are no input, or if no other
+// input, such as factors, can tell their columns apart.
+CaseValues with_choices(const ResolvedCase& r, const OwnChoices& own, const Tensor& want,
+                        const CaseValues& values) {
+  const CaseField* scores = nullptr;
+  bool factors = false;
+  for (const CaseField& f : r.fields) {
+    if (!f.present || f.slot->role != Role::in || !is_float(f.dtype)) continue;
+    const bool rows = f.slot->section == SectionId::forward && f.shape.size() == 2 &&
+                      f.slot->list.empty() && f.shape[0] == own.given.shape[0];
+    if (rows && !scores)
+      scores = &f;
+    else
+      factors = true;
+  }
+  // A column of a sample (`uniform`) may have another score than the reference's.
+  if (!scores || !factors || r.find("uniform")) return {};
+  CaseValues out = values;
+  const Tensor& before = values.at(scores->slot->name)[0];
+  Tensor& table = out.at(scores->slot->name)[0];
+  const int64_t columns = want.numel() / want.shape[0], width = scores->shape[1];
+  for (const int64_t row : own.rows) {
+    // The scores of columns `from`, the largest first, go to the columns `to`.
+    std::vector<int64_t> from, to;
+    const auto add = [&](std::vector<int64_t>& list, const Tensor& choices) {
+      for (int64_t i = row * columns; i < (row + 1) * columns; ++i)
+        if (const auto e = static_cast<int64_t>(choices.at(i));
+            e >= 0 && e < width && std::find(list.begin(), list.end(), e) == list.end())
+          list.push_back(e);
+    };
+    add(from, want), add(from, own.given), add(to, own.given), add(to, want);
+    for (size_t i = 0; i < from.size(); ++i)
+      table.set(row * width + to[i], before.at(row * width + from[i]));
+  }
+  return out;
+}
+
+bool equal_row(const Tensor& a, const Tensor& b, int64_t row) {
+  const int64_t columns = a.numel() / std::max<int64_t>(1, a.shape[0]);
+  for (int64_t i = row * columns; i < (row + 1) * columns; ++i)
+    if (a.at(i) != b.at(i)) return false;
+  return true;
+}
+
+// The rows of `given` which differ from the compared choices: those were forgiven.
+OwnChoices own_choices(const CaseField& field, const Tensor& given, const Tensor& compared) {
+  if (given.shape.empty() || given.shape != compared.shape) return {};
+  OwnChoices out;
+  for (int64_t row = 0; row < given.shape[0]; ++row)
+    if (!equal_row(given, compared, row)) out.rows.push_back(row);
+  if (!out.rows.empty()) out.field = &field, out.given = given;
+  return out;
+}
+
 }  // namespace
 
 Comparer::Comparer(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
@@ -90,6 +152,9 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
 Comparison Comparer::compare(const CaseValues& got, const std::string& only, bool words) const {
   Comparison out;
   Chosen chosen;
+  OwnChoices own;
+  const bool follows =
+      resolved_.contract->level == 1 && resolved_.contract->tolerance.numerics == "selection";
   int before = 0;
   for (const auto& [turn, field] : in_turn()) {
     // Counted rows are meaningless if the counts are wrong.
@@ -100,6 +165,20 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
       Pair pair = pair_of(*field, i, got);
       if (pair.mine.numel() == 0) continue;
       const ErrorModel model = error_model(resolved_, *field);
+      if (follows && !is_float(field->dtype) && field->slot->count.empty() && field->entries == 1)
+        own = own_choices(*field, got.at(field->slot->name)[0], pair.mine);
+      // The answer with the candidate's choices becomes one of the moved references.
+      if (own.field && is_float(field->dtype) && ask_) {
+        const std::string& choices = own.field->slot->name;
+        const CaseValues exchanged = with_choices(resolved_, own, want_.at(choices)[0], inputs_);
+        if (CaseValues answer = exchanged.empty() ? exchanged : ask_(exchanged); !answer.empty()) {
+          for (const int64_t row : own.rows)
+            if (equal_row(answer.at(choices)[0], own.given, row))
+              chosen[own.field->slot->shape[0].text()][row] = probes_.size();
+          probes_.push_back(std::move(answer));
+        }
+        own.field = nullptr;
+      }
       if (is_float(field->dtype))
         follow(*field, chosen, pair);
       else

@@ -337,13 +337,15 @@ CheckEnd end_of(const std::vector<CheckRow>& rows) {
   }
   end.unjudged = unjudged_ops(rows);
   const bool none_asked = !any && !left_out.empty();
-  end.verdict = !end.good    ? "FAIL"
-                : none_asked ? "UNJUDGED: " + excerpt(left_out, 300)
-                : !any       ? "FAIL: the plugin refused every case, so nothing was checked"
-                : end.unjudged.empty()
-                    ? "PASS"
-                    : "UNJUDGED: no rule was broken, but there is no reference for the values of " +
-                          join(end.unjudged, ", ");
+  end.verdict =
+      !end.good    ? "FAIL"
+      : none_asked ? "UNJUDGED: " + excerpt(left_out, 300)
+      : !any       ? "FAIL: the plugin refused every case, so nothing was checked"
+      : end.unjudged.empty()
+          ? "PASS"
+          : "UNJUDGED: no rule was broken, but there is no reference for the values of " +
+                join(end.unjudged, ", ") +
+                " (a plugin named reference.NAME would be one: docs/package_a_baseline.md)";
   end.good &= any || none_asked;
   end.told = end.good && !none_asked && end.unjudged.empty();
   return end;

@@ -257,8 +257,8 @@ std::string next_of_error(const std::string& said) {
     return "A function of the class has the wrong parameters. `fk-host show OP` prints the class "
            "with the right ones.";
   if (has("No such file") || has("Permission denied"))
-    return "A source may include the folder's own files, fk/ops/OP.h, fk/cpp/*.hpp and the "
-           "system's headers.";
+    return "A source may include the folder's own files, fk/ops/OP.h, fk/cpp/plugin.hpp, "
+           "fk/cpp/floats.hpp and the system's headers.";
   if (has("was ended after")) return "Compile less: fewer instances of templates, smaller unrolls.";
   return "";
 }

@@ -262,7 +262,9 @@ std::string cell(const Json& value, const Column& column) {
   else
     text = value.is_string() ? value.get<std::string>() : value.dump();
   if (column.key == "level") text = "L" + text;
-  if (column.width == 0 || text.size() <= column.width) return text;
+  // On a terminal cells wrap, and no text is lost.
+  const bool whole = report_width() > 0 && !value.is_array();
+  if (column.width == 0 || text.size() <= column.width || whole) return text;
   // For a list that is too long, its length says more than its beginning.
   return value.is_array() ? std::to_string(value.size()) : excerpt(text, column.width);
 }

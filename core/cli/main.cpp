@@ -60,9 +60,13 @@ void need_verb(int argc, const char* const* argv, const std::vector<Verb>& known
   fail("", "unknown command `" + excerpt(argv[1]) + "`", did_you_mean(argv[1], names));
 }
 
-// The words with the verb's newer name, and `help VERB` as `VERB --help`.
+// The words with the verb first and by its newer name, and `help VERB` as `VERB --help`.
 std::vector<const char*> rewritten(int argc, char** given, const std::vector<Verb>& known) {
   std::vector<const char*> words(given, given + argc);
+  const std::string_view first = argc >= 2 ? words[1] : "";
+  const int before = first == "--color" ? 2 : first.starts_with("--color=") ? 1 : 0;
+  if (before && argc >= 2 + before)
+    std::rotate(words.begin() + 1, words.begin() + 1 + before, words.begin() + 2 + before);
   if (argc >= 2 && std::string_view(words[1]) == "help") {
     words.erase(words.begin() + 1);
     words.resize(std::min<size_t>(words.size(), 2));

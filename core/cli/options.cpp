@@ -31,6 +31,17 @@ std::string odd_number(const std::string& text) {
                                                            : " is no whole number");
 }
 
+// Numbers from 0 on; with `open` above 0. CLI11's own checks print the largest double, which has
+// 309 digits.
+CLI::Validator from_zero(bool open, const std::string& name) {
+  const auto problem = [open](const std::string& text) {
+    double value = 0;
+    const bool good = CLI::detail::lexical_cast(text, value) && (open ? value > 0 : value >= 0);
+    return good ? std::string() : excerpt(text) + (open ? " is not above 0" : " is below 0");
+  };
+  return CLI::Validator(problem, name);
+}
+
 }  // namespace
 
 const Option& Option::required() const {
@@ -54,12 +65,12 @@ const Option& Option::range(int64_t from, int64_t to) const {
 }
 
 const Option& Option::positive() const {
-  option_->check(CLI::PositiveNumber);
+  option_->check(from_zero(/*open=*/true, "POSITIVE"));
   return *this;
 }
 
 const Option& Option::non_negative() const {
-  option_->check(CLI::NonNegativeNumber);
+  option_->check(from_zero(/*open=*/false, "NONNEGATIVE"));
   return *this;
 }
 

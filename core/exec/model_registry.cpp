@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of registered architectures, and the search for a configuration's architecture.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,7 @@ const std::vector<std::string>& harmless_keys() {
       "_attn_implementation", "_commit_hash", "_name_or_path", "architectures",
       "attn_implementation", "auto_map", "dtype", "model_type", "quantization_config",
       "tokenizer_class", "torch_dtype", "transformers_version", "unsloth_fixed", "unsloth_version",
+      "_attn_implementation_autoset", "is_llama_config", "transformers.js_config",
       // training
       "attention_dropout", "attention_probs_dropout_prob", "classifier_dropout",
       "embedding_dropout", "gradient_checkpointing", "hidden_dropout_prob", "initializer_range",
@@ -44,13 +46,28 @@ const std::vector<std::string>& harmless_keys() {
       "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
       "return_dict", "task_specific_params", "torchscript", "use_cache", "use_return_dict",
       // generate()
-      "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "do_sample",
+      "bad_words_ids", "begin_suppress_tokens", "cache_implementation", "diversity_penalty",
+      "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "num_beam_groups",
+      "output_scores", "remove_invalid_values", "return_dict_in_generate", "tf_legacy_loss",
+      "typical_p", "use_bfloat16", "bos_token_id", "decoder_start_token_id", "do_sample",
       "early_stopping", "eos_token_id", "forced_bos_token_id", "forced_decoder_ids",
       "forced_eos_token_id", "length_penalty", "max_length", "max_new_tokens", "min_length",
       "no_repeat_ngram_size", "num_beams", "num_return_sequences", "pad_token_id", "prefix",
       "repetition_penalty", "sep_token_id", "suppress_tokens", "temperature", "top_k", "top_p"};
   return keys;
 }
+
+// Options of configurations on the Hub. Switched off, empty or null, they have no effect on any
+// model.
+constexpr std::array kSwitches{"add_cross_attention",
+                               "cross_attention_hidden_size",
+                               "is_decoder",
+                               "is_encoder_decoder",
+                               "pruned_heads",
+                               "rope_interleaved",
+                               "tie_encoder_decoder",
+                               "use_flash_attn",
+                               "use_mrope"};
 
 std::map<std::string, MakeForm>& forms() {
   static auto* makers = new std::map<std::string, MakeForm>;
@@ -194,7 +211,11 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
   const Config watched = with_defaults(arch, config.watched());
   auto model =
       info ? forms().at(info->form)(*info->description, watched) : it->second.make(watched);
-  config.refuse_unread(watched, keys_without_effect(arch));
+  std::vector<std::string> harmless = keys_without_effect(arch);
+  for (const char* key : kSwitches)
+    if (config.has(key) && (config.json().at(key) == Json(false) || config.json().at(key).empty()))
+      harmless.emplace_back(key);
+  config.refuse_unread(watched, harmless);
   const Quantization q = Quantization::of(config);
   if (q.method == "mxfp4" && model->quantization() != q.method)
     config.fail_at("quantization_config", "`" + arch + "` has no matrices in mxfp4",

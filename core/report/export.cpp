@@ -35,8 +35,8 @@ std::string joined(const TextRow& cells, std::string (*cell)(const std::string&)
 }  // namespace
 
 std::string csv_text(const TextRow& headings, const std::vector<TextRow>& rows) {
-  std::string out = joined(headings, csv_cell, ",") + "\r\n";
-  for (const auto& row : rows) out += joined(row, csv_cell, ",") + "\r\n";
+  std::string out = joined(headings, csv_cell, ",") + "\n";
+  for (const auto& row : rows) out += joined(row, csv_cell, ",") + "\n";
   return out;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of text for other programs: CSV (RFC 4180) and Markdown.
+// Rows of text for other programs: CSV (RFC 4180, with lines that end as on Unix) and Markdown.
 #pragma once
 #include <string>
 #include <vector>

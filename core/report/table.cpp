@@ -61,7 +61,15 @@ size_t bytes_within(std::string_view text, int64_t columns) {
   return at;
 }
 
-// The text in lines of at most `first`, then `rest` columns.
+// Columns of the longest word.
+int64_t word_width(std::string_view text) {
+  int64_t most = 0;
+  for (const auto& word : split(text, ' ')) most = std::max(most, display_width(word));
+  return most;
+}
+
+// The text in lines of at most `first`, then `rest` columns. A word that is longer breaks behind
+// one of the characters `_/,`, where it can.
 std::vector<std::string> wrapped(std::string_view text, int64_t first, int64_t rest) {
   std::vector<std::string> out;
   while (!text.empty()) {
@@ -69,7 +77,11 @@ std::vector<std::string> wrapped(std::string_view text, int64_t first, int64_t r
     size_t end = most;
     if (most < text.size() && text[most] != ' ') {
       const size_t blank = text.rfind(' ', most);
-      if (blank != text.npos && blank > 0) end = blank;
+      const size_t part = text.find_last_of("_/,", most - 1);
+      if (blank != text.npos && blank > 0)
+        end = blank;
+      else if (part != text.npos && part > 0)
+        end = part + 1;
     }
     std::string_view line = text.substr(0, end);
     line.remove_suffix(line.size() - (line.find_last_not_of(' ') + 1));
@@ -165,22 +177,28 @@ std::vector<int64_t> Table::natural_widths() const {
   return widths;
 }
 
-// Takes columns off the widest column of text until all fit in `room`; false if they cannot.
+// Takes columns off the widest column of text until all fit in `room`; false if they cannot. Words
+// break only if it fits in no other way.
 bool Table::shrink(std::vector<int64_t>& widths, int64_t room) const {
-  const auto least = [&](size_t i) {
-    return std::max(kColumnMin, display_width(columns_[i].heading));
-  };
-  int64_t over = std::accumulate(widths.begin(), widths.end(), int64_t{0}) - room;
-  for (; over > 0; --over) {
-    size_t widest = columns_.size();
-    for (size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i].align == Align::left && widths[i] > least(i) &&
-          (widest == columns_.size() || widths[i] > widths[widest]))
-        widest = i;
-    if (widest == columns_.size()) return false;
-    --widths[widest];
+  std::vector<int64_t> least, whole;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    least.push_back(std::max(kColumnMin, display_width(columns_[i].heading)));
+    whole.push_back(least[i]);
+    for (const auto& row : rows_) whole[i] = std::max(whole[i], word_width(row[i].text));
   }
-  return true;
+  int64_t over = std::accumulate(widths.begin(), widths.end(), int64_t{0}) - room;
+  for (const auto& limits : {whole, least}) {
+    for (; over > 0; --over) {
+      size_t widest = columns_.size();
+      for (size_t i = 0; i < columns_.size(); ++i)
+        if (columns_[i].align == Align::left && widths[i] > limits[i] &&
+            (widest == columns_.size() || widths[i] > widths[widest]))
+          widest = i;
+      if (widest == columns_.size()) break;
+      --widths[widest];
+    }
+  }
+  return over <= 0;
 }
 
 // One row, on as many lines as its longest cell needs.

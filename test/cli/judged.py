@@ -209,6 +209,11 @@ assert [(c["variant"], c["status"]) for c in verdict["cases"]] == 2 * [("", "cor
 verdict, _ = bench(bad / "bad_dtype.so", "--dtype", "all", "--case", "smoke0")
 found = {c["variant"]: c["status"] for c in verdict["cases"]}
 assert found[""] == "correct" and found["bf16"] in ("wrong", "violation", "illegal_access"), found
+# It refuses gaps between heads, and takes a wrong step between rows. Only hidden rows with dense heads find it.
+verdict, code = bench(bad / "bad_dense_heads.so")
+assert verdict["status"] == "wrong" and code == 1 and "padded" in verdict["why"], verdict["why"]
+named = [case["strided"] for case in verdict["cases"] if case.get("strided")]
+assert all(len(set(fields)) == len(fields) for fields in named), named
 verdict, _ = bench(bad / "bad_gap.so", "--variant", "padded rows")
 found = {c["variant"]: c for c in verdict["cases"]}
 assert found["padded rows"]["status"] == "violation" and found["padded rows"]["rule"] == "footprint", found

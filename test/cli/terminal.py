@@ -86,6 +86,9 @@ run(["show", "verdict"], 0, "\033[1m", CLICOLOR_FORCE=1)
 run(["show", "verdict", "--color=always"], 0, "\033[1m", NO_COLOR=1)
 run(["show", "verdict"], 0, absent=["\033["], NO_COLOR=1, CLICOLOR_FORCE=1)
 run(["show", "verdict", "--color", "red"], 2, "--color")
+# Before the verb as well.
+run(["--color", "always", "show", "verdict"], 0, "\033[1m")
+run(["--color=never", "list", "devices"], 0, "cpu")
 assert "\033[1m" in on_terminal(["show", "verdict"], 200) and "\033[" not in on_terminal(["show", "verdict", "--color", "never"], 200)
 
 # Reports fit, and lose no text. Without a terminal no line is broken.

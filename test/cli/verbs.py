@@ -40,7 +40,13 @@ config = json.loads((golden / "config.json").read_text())
 (work / "config.json").write_text(json.dumps({**config, "model_type": "gpt9", "architectures": ["GPT9LMHeadModel"], "foreign_key": 1}))
 run(["import", work / "config.json", "--no-scenario"], 2, "unknown: ", "GPT9LMHeadModel", "nearest model: gpt2", "foreign_key", "gpt2.yaml")
 (work / "config.json").write_text(json.dumps({**config, "foreign_key": 1}))
-run(["import", work / "config.json", "--no-scenario"], 2, "foreign_key")
+run(["import", work / "config.json", "--no-scenario"], 2, "foreign_key", "a key without effect on answers can be deleted")
+# A folder's name may have dots. The scenario belongs to the home, where a name finds it.
+home, dotted = work / "home", work / "Small-2.5-0.5B"
+(home / "scenarios").mkdir(parents=True), dotted.mkdir()
+(home / "registry").symlink_to(source / "registry")
+(dotted / "config.json").write_text(json.dumps(config))
+run(["import", dotted], 0, f"scenario: {home}/scenarios/Small-2.5-0.5B.yaml", "fk-host run Small-2.5-0.5B", FK_HOME=home)
 assert json.loads(run(["list", "ops", "--json"], 0))["schema"] == "fk-host.list/1"
 run(["show", "rms_norm"], 0, "typedef struct fk_rms_norm_forward", "Mirrors vllm", "fk-host new rms_norm")
 run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")

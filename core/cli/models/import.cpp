@@ -173,8 +173,10 @@ void print_needs(const Model& model, const Catalog& catalog, const Limits& limit
 std::string scenario_name(const ImportArguments& a, const std::string& arch) {
   std::string name = a.name;
   if (name.empty()) {
-    const fs::path path = fs::absolute(a.path).lexically_normal();
-    name = (path.has_filename() ? path : path.parent_path()).stem().string();
+    fs::path path = fs::absolute(a.path).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    // A folder's name may have dots, such as Qwen2.5-0.5B.
+    name = fs::is_directory(path) ? path.filename().string() : path.stem().string();
     if (name == "config") name = path.parent_path().filename().string();
   }
   for (char& c : name)
@@ -184,7 +186,7 @@ std::string scenario_name(const ImportArguments& a, const std::string& arch) {
 
 void write_scenario(const std::string& name, const ModelInfo& info, const RequestForm& form,
                     const Config& config, const fs::path& weights) {
-  const fs::path folder = paths::scenarios_dir();
+  const fs::path folder = paths::new_scenarios_dir();
   const fs::path file = folder / (name + ".yaml"), sizes = folder / (name + ".json");
   for (const auto& path : {file, sizes})
     if (fs::exists(path)) fail(path.string(), "it is there already", "choose another --name");
@@ -202,7 +204,9 @@ void write_scenario(const std::string& name, const ModelInfo& info, const Reques
       ", page_size: 16}\n";
   write_file_atomic(sizes, config.json().dump(2) + "\n");
   write_file_atomic(file, text);
-  std::printf("scenario: %s\n  fk-host run %s\n", file.c_str(), name.c_str());
+  const bool by_name = folder == paths::scenarios_dir();
+  std::printf("scenario: %s\n  fk-host run %s%s\n", file.c_str(), name.c_str(),
+              by_name ? "" : ".yaml");
 }
 
 int import_model(const ImportArguments& a) {

@@ -277,6 +277,7 @@ bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
 void name_case(CaseVerdict& row, const Contract& contract, PosedCase posed) {
   row.case_hash = case_hash(contract, posed);
   row.sizes = excerpt(sizes_text(varied(posed)), 200);
+  row.strided.clear();  // a hidden case may be posed twice
   for (const CaseField& field : resolve(contract, posed.source, posed.variant).fields)
     if (field.present && field.strided) row.strided.push_back(field.slot->name);
 }

@@ -408,8 +408,29 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   return out;
 }
 
+namespace {
+
+// The next step where a status' own does not fit. A CPU has no roofline: a copy is the measure.
+std::string next_here(const CaseVerdict& c, bool on_cpu) {
+  if (c.status == Status::unjudged && c.why.starts_with("no reference provider implements"))
+    return "A plugin with a name of the form reference.NAME judges the op: see `Own ops` in "
+           "docs/package_a_baseline.md.";
+  if (!on_cpu || c.timings.empty()) return "";
+  if (c.status == Status::slower)
+    return "Compare `of copy` with the baseline's. On a CPU most gains are vectors (`march: "
+           "native` in candidate.yaml) and a thread for each core (OpenMP).";
+  if (c.status == Status::same)
+    return "There is no gain yet. A copy of the bytes has 100 % in `of copy`: the rest is room "
+           "for gains.";
+  return "";
+}
+
+}  // namespace
+
 void conclude(Verdict& verdict) {
+  const bool on_cpu = verdict.device.starts_with("cpu");
   for (auto& c : verdict.cases) {
+    if (c.next.empty()) c.next = next_here(c, on_cpu);
     if (c.next.empty() && (c.status == Status::violation || c.rule == "guard"))
       c.next = next_of_rule(c.rule);
     if (c.next.empty()) c.next = info_of(c.status).next;
@@ -428,6 +449,8 @@ void conclude(Verdict& verdict) {
     }
     if (verdict.why.empty() && !is_failure(verdict.status)) verdict.why = why_of(verdict.aggregate);
   }
+  const auto same = std::ranges::find(verdict.cases, verdict.status, &CaseVerdict::status);
+  if (verdict.next.empty() && same != verdict.cases.end()) verdict.next = same->next;
   if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
 }
 

@@ -23,6 +23,9 @@ TEST_CASE("nearest_misspelt_finds", "[base]") {
   CHECK(did_you_mean("lineer", names) == "did you mean `linear`?");
   CHECK(did_you_mean("zzzzzz", {"a", "b"}) == "known: a, b");
   CHECK(did_you_mean("zzzzzz", {}).empty());
+  // Names with common parts come first.
+  CHECK(did_you_mean("fused_add_rms_norm", {"activation", "rms_norm", "layer_norm", "add"}) ==
+        "known: rms_norm, add, layer_norm, activation");
   CHECK(did_you_mean("zzzzzz", std::vector<std::string>(15, "q")).ends_with(", and 3 more"));
 }
 

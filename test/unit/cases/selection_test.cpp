@@ -127,6 +127,72 @@ TEST_CASE("selection_of_near_ties_has_the_weight_of_what_was_chosen") {
   CHECK(judged(0, score(1), 0).field == "best");
 }
 
+// Factors of experts: logits below the smallest normal number have equal probabilities, and the
+// weights of their experts differ. A choice in float32 by probability is as right as the exact one,
+// with its own factor.
+TEST_CASE("selection_with_factors_of_experts_has_the_factor_of_the_chosen_expert") {
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  const fk::Contract& c = catalog.at("topk_softmax");
+  fk::Variant variant;
+  variant.with = {{"expert_scale"}};
+  variant.axes["T"] = 2;
+  const auto r = fk::resolve(c, c.cases[0], variant);  // 2 of 8 experts
+  const auto answer = [](const fk::CaseValues& values, bool by_logits) {
+    const Tensor &logits = values.at("logits")[0], &scale = values.at("expert_scale")[0];
+    fk::CaseValues out;
+    out["topk_weights"] = {Tensor(DType::f32, {2, 2})};
+    out["topk_ids"] = {Tensor(DType::i32, {2, 2})};
+    for (int64_t row = 0; row < 2; ++row) {
+      const auto logit = [&](int64_t e) { return logits.at(row * 8 + e); };
+      double most = -HUGE_VAL, sum = 0;
+      for (int64_t e = 0; e < 8; ++e) most = std::max(most, logit(e));
+      std::vector<int64_t> ids;
+      for (int64_t k = 0; k < 2; ++k) {
+        int64_t best = -1;
+        const auto key = [&](int64_t e) {
+          return by_logits ? logit(e) : std::exp(logit(e) - most);
+        };
+        for (int64_t e = 0; e < 8; ++e)
+          if (std::find(ids.begin(), ids.end(), e) == ids.end() && (best < 0 || key(e) > key(best)))
+            best = e;
+        ids.push_back(best);
+        sum += std::exp(logit(best) - most);
+      }
+      for (size_t k = 0; k < 2; ++k) {
+        const auto at = row * 2 + static_cast<int64_t>(k);
+        out["topk_ids"][0].set(at, static_cast<double>(ids[k]));
+        out["topk_weights"][0].set(at, std::exp(logit(ids[k]) - most) / sum * scale.at(ids[k]));
+      }
+    }
+    return out;
+  };
+  const auto ask = [&](const fk::CaseValues& values) { return answer(values, true); };
+  fk::CaseValues values;
+  values["logits"] = {made(DType::f32, {2, 8},
+                           {1, -1, 2e-40, 0, -3, 5e-40, -2, -1,  //
+                            4, -1, 2, 0, -3, 1, -2, -1})};
+  values["expert_scale"] = {made(DType::f32, {8}, {0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3})};
+  const fk::CaseValues want = answer(values, true), got = answer(values, false);
+  CHECK(want.at("topk_ids")[0].at(1) == 5);
+  CHECK(got.at("topk_ids")[0].at(1) == 2);
+  const auto judged = [&](const fk::CaseValues& mine) {
+    return fk::compare_outputs(r, values, mine, want, fk::kMostElements, ask);
+  };
+  CHECK(judged(want).ok);
+  CHECK(judged(got).ok);
+  // The factor of another expert than the chosen one, in both directions.
+  fk::CaseValues other = got;
+  other["topk_weights"] = want.at("topk_weights");
+  CHECK(judged(other).field == "topk_weights");
+  other = want;
+  other["topk_weights"] = got.at("topk_weights");
+  CHECK(judged(other).field == "topk_weights");
+  // A plainly worse expert with its own factor.
+  other = got;
+  other["topk_ids"][0].set(3, 5);
+  CHECK(judged(other).field == "topk_ids");
+}
+
 // If float32 has 1 for several logits, the first groups are as right as the best ones. Then the
 // experts chosen behind them are another group's.
 TEST_CASE("selection_of_groups_by_scores_that_float32_has_equal_may_be_any_of_them") {

@@ -54,3 +54,18 @@ TEST_CASE("hidden rows have gaps behind rows alone too, in tensors which a call 
   row.variant = names.back();
   CHECK_FALSE(cases.wants(row, 3));
 }
+
+// A hidden case is named when it is planned, and again when the secret has chosen its rows.
+TEST_CASE("hidden cases name each tensor with gaps once") {
+  const Contract& contract = catalog().at("rotary_embedding");
+  CaseVerdict row;
+  for (int i = 0; i < 2; ++i) {
+    AskedCase asked;
+    asked.op = contract.op, asked.name = "pitch", asked.size = "smoke";
+    const auto source =
+        std::ranges::find_if(contract.cases, [](const Case& c) { return c.name == "pitch"; });
+    REQUIRE(source != contract.cases.end());
+    name_case(row, contract, pose(asked, contract, *source));
+    CHECK(row.strided == std::vector<std::string>{"q", "k"});
+  }
+}

@@ -102,6 +102,27 @@ TEST_CASE("a broken rule says what to look at") {
   CHECK(other.next == info_of(Status::violation).next);
 }
 
+// A CPU has neither a roofline nor launches, so the next step names other measures.
+TEST_CASE("verdict_next_step_fits_the_device_and_the_reason") {
+  const auto next = [](const char* device, const char* why, Status status) {
+    Verdict v;
+    v.device = device;
+    v.cases = {with(status)};
+    v.cases[0].why = why;
+    v.cases[0].timings.emplace_back();
+    conclude(v);
+    CHECK(v.cases[0].next == v.next);
+    return v.next;
+  };
+  for (const Status status : {Status::slower, Status::same})
+    CHECK_THAT(next("cpu AMD EPYC", "", status), ContainsSubstring("of copy"));
+  CHECK_THAT(next("cuda:0 NVIDIA H200", "", Status::slower), ContainsSubstring("roofline"));
+  CHECK_THAT(next("cpu AMD EPYC", "no reference provider implements cube", Status::unjudged),
+             ContainsSubstring("reference.NAME"));
+  CHECK(next("cpu AMD EPYC", "the case is too large", Status::unjudged) ==
+        info_of(Status::unjudged).next);
+}
+
 TEST_CASE("one bad case decides, a refused or untestable one does not") {
   const auto fast = timed("a", 1.5, 0.01);
   CHECK(status_with({fast, with(Status::refused), with(Status::untestable)}) == Status::faster);

@@ -132,6 +132,19 @@ TEST_CASE("configs_accept_harmless_keys_with_any_value") {
   CHECK(why(json).empty());
 }
 
+// Configurations on the Hub have keys which no class of the library reads.
+TEST_CASE("configs_of_the_hub_have_switches_that_are_off_and_options_that_are_not_set") {
+  Json json = golden("llama");
+  json["is_llama_config"] = true;
+  json["transformers.js_config"] = {{"dtype", "q4f16"}};
+  json["rope_interleaved"] = false;
+  json["cross_attention_hidden_size"] = nullptr;
+  json["pruned_heads"] = Json::object();
+  CHECK(why(json).empty());
+  json["rope_interleaved"] = true;
+  CHECK_THAT(why(json), ContainsSubstring("`rope_interleaved`"));
+}
+
 TEST_CASE("configs_say_where_an_unknown_key_is") {
   Json json = golden("llama");
   json["rope_parameters"]["beta_fats"] = 32;

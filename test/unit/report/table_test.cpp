@@ -34,7 +34,7 @@ TEST_CASE("table_control_characters_are_replaced") {
 
 TEST_CASE("text_for_other_programs_is_quoted") {
   const std::vector<TextRow> rows = {{"rms_norm", "a, \"b\" | c"}};
-  CHECK(csv_text({"op", "why"}, rows) == "op,why\r\nrms_norm,\"a, \"\"b\"\" | c\"\r\n");
+  CHECK(csv_text({"op", "why"}, rows) == "op,why\nrms_norm,\"a, \"\"b\"\" | c\"\n");
   CHECK_THAT(markdown_text({"op", "why"}, rows),
              ContainsSubstring("| rms\\_norm | a, \"b\" \\| c |"));
 }
@@ -57,6 +57,25 @@ TEST_CASE("table_wraps_columns_of_text_and_loses_nothing") {
         "  op         time  why\n"
         "  rms_norm  12 us  the quick brown fox jumps\n"
         "                   over the lazy dog\n");
+}
+
+// A name that is broken cannot be copied. So other columns give way first.
+TEST_CASE("table_breaks_names_last_and_at_their_parts") {
+  Table table({{"op"}, {"what it computes"}});
+  table.row({"bidirectional_attention", "attention of a sequence over itself"});
+  {
+    const TableColumns columns("50");
+    CHECK(table.text(false) ==
+          "  op                       what it computes\n"
+          "  bidirectional_attention  attention of a sequence\n"
+          "                           over itself\n");
+  }
+  const TableColumns columns("42");
+  CHECK(table.text(false) ==
+        "  op                  what it computes\n"
+        "  bidirectional_      attention of a\n"
+        "  attention           sequence over\n"
+        "                      itself\n");
 }
 
 TEST_CASE("table_that_stays_too_wide_becomes_a_list") {
