@@ -203,6 +203,18 @@ void add_biases(const AttentionTask& a, const Buffers& b, int64_t first, int64_t
   }
 }
 
+// Adds the table's rows of keys [first, first + count) to their scores.
+void add_distances(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count) {
+  const int64_t rows = a.tokens * a.group, end = a.distance_rows - 1;
+  for (int64_t key = 0; key < count; ++key) {
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t row = a.distance_rows / 2 + first + key - (a.position + r / a.group);
+      row = row < 0 ? 0 : row > end ? end : row;
+      b.scores[key * b.rows + r] += a.distances[row * a.distance_stride + r % a.group];
+    }
+  }
+}
+
 // Turns the scores of keys [first, first + count) into weights relative to the new maximum, and
 // updates top, mass and fade. `masked`: some scores may be outside causal or window limits.
 void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count, bool masked) {
@@ -327,6 +339,7 @@ void attention_task(const AttentionTask& a, float* work) {
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
     if (a.mask && first + count > a.tree_first) hide(a, b, first, count);
     add_biases(a, b, first, count);
+    if (a.distances) add_distances(a, b, first, count);
     soften(a, b, first, count, masked);
     with_type(a.v_type, [&]<class T>() {
       load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, a.v_width,

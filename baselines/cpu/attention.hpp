@@ -31,6 +31,11 @@ struct AttentionTask {
   // [group] or null: a score grows by its head's slope times (key position - query position). This
   // difference is negative for keys before the query.
   const float* slopes;
+  // Rows of `distance_stride` elements, whose first `group` elements belong to this task's heads;
+  // or null. A score grows by the row distance_rows / 2 + (key position - query position), or by
+  // the nearest row.
+  const float* distances;
+  int64_t distance_rows, distance_stride;
   // A tree of draft tokens: of the keys from tree_first on, token i sees key tree_first + j if
   // mask[i * mask_stride + j] is not 0. Null: token i sees them all.
   const int32_t* mask;

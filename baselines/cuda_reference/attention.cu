@@ -3,6 +3,7 @@
 // queries, which takes keys in chunks. Scores, the running maximum and sums are double.
 // ms_deform_attn: one thread per element. biased_attention: a block for each query and head.
 #include "common.cuh"
+#define FK_ATTENTION_VARLEN_EDITION 2
 #include "fk/ops/attention_varlen.h"
 #include "fk/ops/biased_attention.h"
 #include "fk/ops/mla_attention.h"
@@ -50,9 +51,12 @@ struct Rule {
   const int32_t *tree_lengths, *tree_mask;  // null: no trees
   int64_t mask_columns;
   const float* slopes = nullptr;  // by head: a score grows by the slope times the distance to the key
+  const float* distances = nullptr;  // [rows, heads]: or by the row of the distance, whose middle is 0
+  int64_t rows = 0, heads = 0;
   __device__ double score(double product, int64_t head, int64_t distance) const {
     double score = product * scale;
     if (softcap > 0) score = softcap * tanh(score / softcap);
+    if (distances) score += double(distances[min(max(rows / 2 + distance, int64_t(0)), rows - 1) * heads + head]);
     return slopes ? score + double(slopes[head]) * double(distance) : score;
   }
   // The last positions of a context of `length` positions are a tree. The mask has the visible
@@ -294,16 +298,20 @@ struct PagedAttention : Plain<fk::paged_attention> {
 };
 struct AttentionVarlen : Plain<fk::attention_varlen> {
   using Plain::Plain;
-  static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward&, fk_need&) {
     need_groups(init.num_heads, init.num_kv_heads);
     need_room(init.head_dim, init.head_dim);
+    const fk_in* table = weights.distance_bias.or_null;
+    if (table && table->shape[0] % 2 == 0) throw fk::unsupported{"distance_bias: an odd number of rows"};
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
+    const fk_in* table = weights.distance_bias.or_null;
     const Keys keys{ref(a.k), ref(a.v), nullptr, fk::data<int32_t>(a.cu_seqlens_k), 0, 0};
     const Requests requests{fk::data<int32_t>(a.cu_seqlens_q), nullptr, a.cu_seqlens_q->shape[0] - 1};
     attend_all(Queries{ref(a.q), Ref{}, init.head_dim, 0}, keys, Ref{}, ref(a.out), requests,
-               Rule{init.scale, 0, init.window, init.causal != 0, nullptr, nullptr, 0}, a.q->shape[0], init.num_heads,
-               init.num_heads / init.num_kv_heads, init.head_dim, ctx);
+               Rule{init.scale, 0, init.window, init.causal != 0, nullptr, nullptr, 0, nullptr, fk::data<float>(weights.distance_bias),
+                    table ? table->shape[0] : 0, init.num_heads},
+               a.q->shape[0], init.num_heads, init.num_heads / init.num_kv_heads, init.head_dim, ctx);
   }
 };
 struct TreeAttention : Plain<fk::tree_attention> {

@@ -39,7 +39,10 @@ void attend_encoder(const Init& init, const Weights& weights, const Forward& arg
         const double* q = rows.qkv + t * 3 * all + h * width;
         double* out = rows.mixed + h * width;
         const auto key = [&](int64_t j) { return rows.qkv + (3 * j + 1) * all + h * width; };
-        Attention{init.scale}(
+        Attention attention{.scale = init.scale, .position = t};
+        if constexpr (requires { weights.distance_bias; })
+          attention.look_up(weights.distance_bias.or_null, h);
+        attention(
             first, last, rows.scores, [&](int64_t j) { return dot(q, key(j), width); },
             [&](int64_t j, double p) {
               for (int64_t d = 0; d < width; ++d) out[d] += p * key(j)[all + d];

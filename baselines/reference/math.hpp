@@ -94,6 +94,17 @@ struct Attention {
   // The score of key j grows by slope * (j - position).
   double slope = 0;
   int64_t position = 0;
+  // [rows, heads], or null: the score of key j grows by an element of column `head`. Its row is
+  // (rows - 1) / 2 + (j - position), or the nearest one.
+  const float* distances_or_null = nullptr;
+  int64_t rows = 0, heads = 0, head = 0;
+
+  // Adds a table [rows, heads] of a score's growth by distance; null: none.
+  void look_up(const fk_in* table_or_null, int64_t at) {
+    if (!table_or_null) return;
+    distances_or_null = data<float>(table_or_null);
+    rows = table_or_null->shape[0], heads = table_or_null->shape[1], head = at;
+  }
 
   template <class Dot, class Add>
   void operator()(int64_t first, int64_t last, double* scores, Dot dot, Add add) const {
@@ -103,6 +114,10 @@ struct Attention {
       double score = scale * dot(j);
       if (softcap > 0) score = softcap * std::tanh(score / softcap);
       score += slope * static_cast<double>(j - position);
+      if (distances_or_null) {
+        const int64_t row = std::clamp<int64_t>((rows - 1) / 2 + j - position, 0, rows - 1);
+        score += value(distances_or_null[row * heads + head]);
+      }
       scores[j - first] = score;
       top = std::max(top, score);
     }
@@ -112,6 +127,12 @@ struct Attention {
     for (int64_t j = first; j < last; ++j) add(j, scores[j - first] / sum);
   }
 };
+
+// Refuses a table of distances whose middle is not distance 0.
+inline void need_odd_rows(const fk_in* table_or_null) {
+  if (table_or_null && table_or_null->shape[0] % 2 == 0)
+    throw unsupported{"distance_bias: an odd number of rows"};
+}
 
 // A request's keys and values, in pages of the views k and v [pages, slots, heads, width]. pages[i]
 // is the page of positions [i * page_size, (i + 1) * page_size).

@@ -250,8 +250,11 @@ void Config::refuse_unread(const Config& watched, const std::vector<std::string>
     if (record.read.count(path) == 0) {
       auto known = record.known(path_);
       known.insert(known.end(), harmless.begin(), harmless.end());
+      const std::string near = nearest(key, known);
       fail_at(key, "no reader of this configuration knows this key",
-              did_you_mean(key, known) + "; a key without effect on answers can be deleted");
+              near.empty() ? "remove it if it changes no answer, or name it under `ignore` of the "
+                             "model's description"
+                           : "did you mean `" + near + "`?");
     }
     if (value.is_object() && !is_named_number(value))
       below(value, key).refuse_unread(watched, harmless);

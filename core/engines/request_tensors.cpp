@@ -31,12 +31,34 @@ void put(const std::vector<float>& values, void* input, int64_t at) {
                          [](float v) { return static_cast<T>(v); });
 }
 
+constexpr int64_t kSideMost = int64_t{1} << 16;  // patches or frames of one image
+
+// Why the shapes of images do not fit the patches; empty: they do.
+std::string image_refusal(const RequestTensor& tensor, const Request& request, int64_t patches) {
+  const std::string its = "its tensor `" + tensor.name + "` ";
+  int64_t sum = 0;
+  for (const ImageShape& image : images_of(tensor, request)) {
+    for (const int64_t side : {image.frames, image.rows, image.columns})
+      if (side < 1 || side > kSideMost) return its + "has a side of " + std::to_string(side);
+    if (image.rows % tensor.square != 0 || image.columns % tensor.square != 0)
+      return its + "has an image of " + std::to_string(image.rows) + " by " +
+             std::to_string(image.columns) + " patches, not multiples of " +
+             std::to_string(tensor.square);
+    if (image.patches() > patches) return its + "has an image with more than all patches";
+    sum += image.patches();
+  }
+  if (sum == patches) return "";
+  return its + "has shapes of " + std::to_string(sum) + " patches, and the request has " +
+         std::to_string(patches);
+}
+
 }  // namespace
 
 RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted)
     : wanted_(std::move(wanted)) {
   for (const auto& tensor : wanted_) {
     inputs_.push_back(program.input(tensor.name));
+    if (tensor.square > 0) continue;
     if (inputs_.back() == nullptr)
       fail("request tensors", "the phase has no input `" + tensor.name + "`");
     FK_CHECK(tensor.below <= kBelowMax, "whole numbers that float32 cannot hold");
@@ -46,6 +68,9 @@ RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> want
 
 std::string RequestTensors::refusal(const Request& request) const {
   std::vector<std::string> names;
+  const bool has_images =
+      std::ranges::any_of(wanted_, [](const RequestTensor& t) { return t.square > 0; });
+  if (has_images && request.tensors.empty()) return "";
   for (const auto& tensor : wanted_) {
     names.push_back(tensor.name);
     const NamedTensor* given = find(request, tensor.name);
@@ -61,6 +86,8 @@ std::string RequestTensors::refusal(const Request& request) const {
         return "its tensor `" + tensor.name + "` has other rows than the one before it";
       wanted[0] = rows;
     }
+    if (tensor.square > 0 && given->shape.size() == 2)
+      wanted[0] = std::clamp<int64_t>(given->shape[0], 1, wanted[0]);
     if (given->shape != wanted || static_cast<int64_t>(given->values.size()) != numel(wanted))
       return "its tensor `" + tensor.name + "` has the shape " + shape_text(given->shape) +
              " where " + shape_text(wanted) + " is needed";
@@ -68,6 +95,11 @@ std::string RequestTensors::refusal(const Request& request) const {
       return "its tensor `" + tensor.name + "` needs whole numbers from 0 to " +
              std::to_string(tensor.below - 1);
   }
+  for (const auto& tensor : wanted_)
+    if (tensor.square > 0)
+      if (auto why = image_refusal(tensor, request, ragged_rows(*ragged_of(wanted_), request));
+          !why.empty())
+        return why;
   for (const auto& tensor : request.tensors)
     if (std::find(names.begin(), names.end(), tensor.name) == names.end())
       return "the model takes no tensor `" + tensor.name + "`";
@@ -90,6 +122,7 @@ bool RequestTensors::collect(Exchange& exchange, std::deque<Request>& waiting) c
 
 void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
   for (size_t i = 0; i < wanted_.size(); ++i) {
+    if (wanted_[i].square > 0) continue;
     const NamedTensor* given = find(request, wanted_[i].name);
     FK_CHECK(given, "a request without its tensors");
     const auto count = static_cast<int64_t>(given->values.size());
@@ -114,8 +147,17 @@ const RequestTensor* ragged_of(const std::vector<RequestTensor>& tensors) {
 
 int64_t ragged_rows(const RequestTensor& ragged, const Request& request) {
   const NamedTensor* given = find(request, ragged.name);
-  FK_CHECK(given && !given->shape.empty(), "a request without its ragged tensor");
-  return given->shape[0];
+  return given && !given->shape.empty() ? given->shape[0] : 0;
+}
+
+std::vector<ImageShape> images_of(const RequestTensor& tensor, const Request& request) {
+  const NamedTensor* given = find(request, tensor.name);
+  std::vector<ImageShape> images;
+  if (!given) return images;
+  const auto whole = [&](size_t i) { return static_cast<int64_t>(given->values[i]); };
+  for (size_t i = 0; i + 2 < given->values.size(); i += 3)
+    images.push_back({whole(i), whole(i + 1), whole(i + 2)});
+  return images;
 }
 
 }  // namespace fk

@@ -31,9 +31,17 @@ class RequestTensors {
   std::vector<void*> inputs_;
 };
 
+// An image as patches: columns of a row, rows of a frame.
+struct ImageShape {
+  int64_t frames = 0, rows = 0, columns = 0;
+  int64_t patches() const { return frames * rows * columns; }
+};
+// The images of a request, by its tensor with RequestTensor::square. Empty: it has none.
+std::vector<ImageShape> images_of(const RequestTensor& tensor, const Request& request);
+
 // The ragged tensor that gives the number of rows; null: there is none.
 const RequestTensor* ragged_of(const std::vector<RequestTensor>& tensors);
-// Rows of a request's ragged tensors. FK_CHECK: it has them.
+// Rows of a request's ragged tensors; 0: it has no images.
 int64_t ragged_rows(const RequestTensor& ragged, const Request& request);
 
 }  // namespace fk

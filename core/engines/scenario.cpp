@@ -86,10 +86,11 @@ std::vector<std::string> stems(const fs::path& folder) {
   return names;
 }
 
-// The name of a model's scenario; empty if the file has none.
+// The name of a model's scenario; without one of its own, the model's name.
 std::string name_in_model(const Yaml& file) {
   const auto scenario = file.find("scenario");
-  return scenario ? scenario->text_or("name", file.at("arch").text()) : "";
+  const std::string& arch = file.at("arch").text();
+  return scenario ? scenario->text_or("name", arch) : arch;
 }
 
 // The parts which a file of its own and the key of a model's file give in different ways.
@@ -97,8 +98,16 @@ struct Source {
   Yaml keys;
   std::string name;
   ModelInfo info;
-  fs::path config;
+  Config config;
 };
+
+// Keys of every scenario.
+const std::vector<std::string>& shared_keys() {
+  static const std::vector<std::string> keys{"summary",   "config",    "dtype",   "cache_dtype",
+                                             "seed",      "weights",   "limits",  "run",
+                                             "providers", "workloads", "profiles"};
+  return keys;
+}
 
 ModelInfo read_model(const Yaml& model) {
   const auto names = model_names();
@@ -107,10 +116,38 @@ ModelInfo read_model(const Yaml& model) {
   return find_model_info(model.text());
 }
 
+// A public configuration of the model, else the library's defaults.
+Config usual_config(const ModelInfo& info) {
+  if (!info.configs.empty()) return Config::load(find_config(info.configs.front(), info.where));
+  Json json = info.architectures.empty() ? Json{{"model_type", info.arch}}
+                                         : Json{{"architectures", {info.architectures.front()}}};
+  json.update(*info.defaults);
+  return Config(std::move(json), info.where + ": defaults");
+}
+
+// A model without a scenario of its own has that of its domain, scenarios/domains/<domain>.yaml.
+Source domain_source(const Yaml& model) {
+  const ModelInfo info = ModelInfo::load(model.file());
+  const fs::path file = domain_scenario(info.domain);
+  if (file.empty())
+    model.fail("this model has no scenario, and neither has its domain `" + info.domain + "`",
+               "write one below the key `scenario`");
+  const Yaml keys = Yaml::load(file);
+  keys.only(shared_keys());
+  Config config = usual_config(info);
+  try {
+    make_model(info.arch, config);
+  } catch (const Error& error) {
+    if (!info.configs.empty()) throw;
+    fail(error.where(), error.what_text(),
+         "the model's file has no configuration of its own; `fk-host import CONFIG` writes a "
+         "scenario for a config.json");
+  }
+  return {keys, info.arch, info, std::move(config)};
+}
+
 Source read_source(const Yaml& yaml) {
-  std::vector<std::string> known{"summary",   "config",  "dtype",     "cache_dtype",
-                                 "seed",      "weights", "providers", "limits",
-                                 "workloads", "run",     "profiles"};
+  std::vector<std::string> known = shared_keys();
   if (!yaml.has("arch")) {
     if (yaml.has("scenarios")) yaml.fail("this file is a list of scenarios, not one");
     known.insert(known.end(), {"scenario", "model"});
@@ -120,18 +157,18 @@ Source read_source(const Yaml& yaml) {
     if (name.text() != fs::path(yaml.file()).stem().string())
       name.fail("the file's name is `" + fs::path(yaml.file()).stem().string() +
                 "`; the scenario must have the same name");
-    return {yaml, name.text(), read_model(yaml.at("model")), config};
+    return {yaml, name.text(), read_model(yaml.at("model")), Config::load(config)};
   }
   const auto keys = yaml.find("scenario");
-  if (!keys) yaml.fail("this model has no scenario", "write one below the key `scenario`");
+  if (!keys) return domain_source(yaml);
   known.emplace_back("name");
   keys->only(known);
   const ModelInfo info = ModelInfo::load(yaml.file());
   const std::string name = name_in_model(yaml);
-  if (const auto config = keys->find("config")) return {*keys, name, info, config_path(*config)};
-  if (info.configs.empty()) keys->fail("there is no `config`, and the model's `configs` is empty");
-  const fs::path config = find_config(info.configs.front(), yaml.at("configs").where());
-  return {*keys, name, info, config};
+  const auto config = keys->find("config");
+  if (!config && info.configs.empty())
+    keys->fail("there is no `config`, and the model's `configs` is empty");
+  return {*keys, name, info, config ? Config::load(config_path(*config)) : usual_config(info)};
 }
 
 void read_workloads(const Layers& layers, Scenario& s) {
@@ -167,7 +204,7 @@ Yaml profile_of(const Yaml& yaml, const std::string& name) {
   return profiles.at(name);
 }
 
-// Files of models which have a scenario, by its name.
+// Files of models which have a scenario of their own, by its name.
 std::map<std::string, fs::path> scenarios_of_models() {
   std::map<std::string, fs::path> found;
   for (const auto& arch : models_that_mention("\nscenario:")) {
@@ -177,13 +214,24 @@ std::map<std::string, fs::path> scenarios_of_models() {
   return found;
 }
 
-// A file of scenarios/, or the file of a model whose scenario has the name.
+// A file of scenarios/, or the file of a model. The name is that of the model's scenario, the
+// model's own, or a `model_type` of its configurations.
 std::optional<fs::path> maybe_scenario(const std::string& name) {
   const fs::path named = paths::scenarios_dir() / (name + ".yaml");
   if (fs::is_regular_file(named)) return named;
   const auto models = scenarios_of_models();
-  const auto it = models.find(name);
-  return it == models.end() ? std::nullopt : std::optional(it->second);
+  if (const auto it = models.find(name); it != models.end()) return it->second;
+  if (const auto info = maybe_model_info(name)) return info->where;
+  for (const auto& arch : models_that_mention("\nmodel_types:"))
+    if (const ModelInfo info = find_model_info(arch); contains(info.model_types, name))
+      return info.where;
+  return std::nullopt;
+}
+
+// A folder or file with a model's sizes has no requests.
+[[noreturn]] void fail_at_config(const std::string& argument) {
+  fail(argument, "a scenario names a model and its requests; this is a model's configuration",
+       "`fk-host import " + argument + "` writes a scenario for it");
 }
 
 }  // namespace
@@ -194,7 +242,7 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
   const Source source = read_source(Yaml::load(file));
   const Yaml& yaml = source.keys;
   const Layers layers{yaml, profile_of(yaml, profile)};
-  Scenario s(Config::load(source.config));
+  Scenario s(source.config);
   s.profile = profile;
   s.file = file;
   s.info = source.info;
@@ -239,21 +287,35 @@ std::vector<fs::path> scenario_files(const fs::path& file) {
   return files;
 }
 
+fs::path domain_scenario(const std::string& domain) {
+  const fs::path file = paths::scenarios_dir() / "domains" / (domain + ".yaml");
+  return fs::is_regular_file(file) ? file : fs::path();
+}
+
 fs::path find_scenario(const std::string& argument) {
-  if (fs::is_regular_file(argument)) return argument;
   const fs::path path = argument;
+  if (path.extension() == ".json" || fs::is_regular_file(path / "config.json"))
+    fail_at_config(argument);
+  if (fs::is_regular_file(path)) return path;
   const bool shipped = path.extension() == ".yaml" && path.parent_path().filename() == "scenarios";
   if (const auto found = maybe_scenario(shipped ? path.stem().string() : argument)) return *found;
-  fail(argument, "there is no such file and no scenario with this name",
-       did_you_mean(path.extension() == ".yaml" ? path.stem().string() : argument,
-                    scenario_names()));
+  const std::string name = path.extension() == ".yaml" ? path.stem().string() : argument;
+  const std::string near = nearest(name, scenario_names());
+  fail(argument, "there is no such file, and no scenario or model with this name",
+       near.empty() ? "`fk-host list models` has the names; `fk-host import CONFIG` writes a "
+                      "scenario for a config.json"
+                    : "did you mean `" + near + "`?");
 }
 
 std::vector<std::string> scenario_names() {
   std::vector<std::string> names = stems(paths::scenarios_dir());
-  for (const auto& [name, file] : scenarios_of_models())
-    if (!contains(names, name)) names.push_back(name);
+  for (const auto& [name, file] : scenarios_of_models()) names.push_back(name);
+  const auto own = models_that_mention("\nscenario:");
+  for (const auto& arch : models_that_mention("\narch:"))
+    if (!contains(own, arch)) names.push_back(arch);
   std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
   return names;
 }
 

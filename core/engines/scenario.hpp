@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scenario: a model with sizes and dtypes, limits, workloads and providers. It is a file of its
-// own, or the key `scenario` of a model's file. scenarios/README.md has the grammar.
+// own, or the key `scenario` of a model's file. Other models have that of their domain, with sizes
+// of the library's defaults. scenarios/README.md has the grammar.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -47,10 +48,13 @@ Scenario load_scenario(const std::filesystem::path& file, const std::string& pro
 // when one does not exist.
 std::vector<std::filesystem::path> scenario_files(const std::filesystem::path& file);
 
-// The file for an argument: a path, a file of scenarios/ by its name, or a model's scenario by its
-// name. `scenarios/<name>.yaml` also means the name. Error with the nearest name.
+// The file for an argument: a path, or the name of a file of scenarios/, of a model's scenario, of
+// a model, or a `model_type`. `scenarios/<name>.yaml` also means the name. Error with the nearest
+// name.
 std::filesystem::path find_scenario(const std::string& argument);
 // Names of all files in scenarios/ and of all models' scenarios, sorted.
 std::vector<std::string> scenario_names();
+// Workloads and profiles of models of a domain without a scenario of their own; empty: none.
+std::filesystem::path domain_scenario(const std::string& domain);
 
 }  // namespace fk

@@ -34,6 +34,10 @@ struct Sequence {
   int32_t slot = -1;            // in states with the axis N, while it runs
   bool encoded = false;         // its encoder has run since it got its slot
   int64_t prompt = 0;
+  // Positions of the prompt's tokens on three axes, those of a token side by side. Empty: a token
+  // has its number on each. Later tokens have their number and `shift`, which is not positive.
+  std::vector<int32_t> axes;
+  int64_t shift = 0;
   int64_t cached = 0;    // leading tokens with keys and values in the cache
   int64_t named = 0;     // leading pages that have names
   std::string name;      // of the last of these: it stands for all tokens up to there

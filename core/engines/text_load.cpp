@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
+#include "core/tensor/random.hpp"
 
 namespace fk {
 
@@ -81,6 +82,33 @@ void read_sampling(const Yaml& yaml, Sampling& sampling) {
   if (!(sampling.top_p > 0 && sampling.top_p <= 1)) yaml.at("top_p").fail("top_p is not in (0, 1]");
 }
 
+constexpr int64_t kImageSide = 256;  // squares
+
+// One image in place of the random ones, behind the first token. 0 rows: none.
+void give_image(const RequestForm& form, Request& r, int64_t rows, int64_t columns, uint64_t seed) {
+  const RequestTensor* images = form.images();
+  if (images == nullptr) fail("workload", "the model takes no images: `image_rows` has no effect");
+  r.tensors.clear();
+  std::ranges::replace(r.tokens, form.placeholder, form.placeholder > 0 ? form.placeholder - 1 : 1);
+  const int64_t square = images->square, patches = rows * columns * square * square;
+  if (patches == 0) return;
+  for (const RequestTensor& wanted : form.tensors) {
+    if (!wanted.ragged) continue;
+    if (patches > wanted.shape[0])
+      fail("workload", "an image of " + std::to_string(patches) +
+                           " patches, where the model has at most " +
+                           std::to_string(wanted.shape[0]));
+    NamedTensor tensor{wanted.name, {patches, wanted.shape[1]}, {}};
+    tensor.values.resize(static_cast<size_t>(patches * wanted.shape[1]));
+    fill_normal(tensor.values.data(), DType::f32, patches * wanted.shape[1],
+                seed_of(wanted.name, seed), /*offset=*/0, /*mean=*/0, wanted.stddev);
+    r.tensors.push_back(std::move(tensor));
+  }
+  const auto side = [&](int64_t squares) { return static_cast<float>(squares * square); };
+  r.tensors.push_back({images->name, {1, 3}, {1, side(rows), side(columns)}});
+  std::fill_n(r.tokens.begin() + 1, rows * columns, form.placeholder);
+}
+
 }  // namespace
 
 int64_t TextLoad::prompt_tokens() const {
@@ -102,6 +130,7 @@ int64_t TextLoad::longest() const {
 Request TextLoad::request(const RequestForm& form, int64_t index, uint64_t seed) const {
   const Length& length = lengths_[static_cast<size_t>(index)];
   Request r = form.random(length.prompt, seed);
+  if (image_rows_ >= 0) give_image(form, r, image_rows_, image_columns_, seed);
   r.new_tokens = length.output;
   r.sampling = sampling_;
   r.sampling.seed = seed;
@@ -111,6 +140,9 @@ Request TextLoad::request(const RequestForm& form, int64_t index, uint64_t seed)
 std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadSize& size) {
   auto load = std::make_shared<TextLoad>();
   if (const auto sampling = keys.yaml().find("sampling")) read_sampling(*sampling, load->sampling_);
+  load->image_rows_ = keys.get("image_rows", 0, kImageSide, -1);
+  load->image_columns_ = keys.get("image_columns", 0, kImageSide, load->image_rows_);
+  const int64_t squares = std::max<int64_t>(0, load->image_rows_ * load->image_columns_);
   const auto rows = raw_lengths(keys);
   auto& lengths = load->lengths_;
   size_t skipped_in_a_row = 0;
@@ -118,7 +150,7 @@ std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadS
        ++i) {
     Length length = scaled(rows[i % rows.size()], keys);
     if (keys.has("output")) length.output = keys.get("output", 0, kMostTokens);
-    if (length.prompt + length.output <= size.context) {
+    if (length.prompt + length.output <= size.context && length.prompt > squares) {
       lengths.push_back(length);
       skipped_in_a_row = 0;
       continue;
@@ -128,8 +160,10 @@ std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadS
     if (++skipped_in_a_row >= rows.size() && lengths.empty()) break;
   }
   if (lengths.empty())
-    keys.yaml().fail("none of its requests fits the context of " + std::to_string(size.context) +
-                     " tokens");
+    keys.yaml().fail(
+        "none of its requests fits the context of " + std::to_string(size.context) + " tokens" +
+        (squares > 0 ? ", and has more than the " + std::to_string(squares) + " tokens of its image"
+                     : ""));
   return load;
 }
 
@@ -138,7 +172,7 @@ EngineKind TextLoad::reads() { return {{"lengths"}, {"prompt", "prompt_cap", "di
 EngineKind TextLoad::writes() {
   EngineKind kind = reads();
   kind.keys.emplace_back("sampling");
-  kind.numbers.insert(kind.numbers.end(), {"output", "output_cap"});
+  kind.numbers.insert(kind.numbers.end(), {"output", "output_cap", "image_rows", "image_columns"});
   return kind;
 }
 

@@ -30,6 +30,9 @@ class TextLoad final : public Load {
   std::vector<Length> lengths_;
   int64_t left_out_ = 0;
   Sampling sampling_;  // its seed is unused
+  // Squares of the image of each request (RequestTensor::square); 0: no image, -1: images at
+  // random.
+  int64_t image_rows_ = -1, image_columns_ = -1;
 };
 
 }  // namespace fk

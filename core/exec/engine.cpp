@@ -2,6 +2,7 @@
 #include "core/exec/engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -23,17 +24,54 @@ void place(std::vector<int64_t>& tokens, int64_t placeholder, int64_t count) {
   std::fill_n(first, count, placeholder);
 }
 
+// Shapes of one image or two with at most `most` squares in all; empty: no image.
+std::vector<float> random_images(int64_t square, int64_t most, int64_t images, uint64_t seed) {
+  Random random(seed_of("images", seed));
+  std::vector<float> shapes;
+  if (most < 1 || random.integer(0, 4) == 0) return shapes;
+  for (int64_t i = random.integer(0, 2); i < 2 && images-- > 0 && most > 0; ++i) {
+    const int64_t room = random.integer(1, most + 1);
+    const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(room)));
+    const int64_t rows = random.integer(1, root + 1), columns = room / rows;
+    most -= rows * columns;
+    for (const int64_t size : {int64_t{1}, rows * square, columns * square})
+      shapes.push_back(static_cast<float>(size));
+  }
+  return shapes;
+}
+
 }  // namespace
+
+const RequestTensor* RequestForm::images() const {
+  const auto it =
+      std::ranges::find_if(tensors, [](const RequestTensor& t) { return t.square > 0; });
+  return it == tensors.end() ? nullptr : &*it;
+}
 
 void RequestForm::add_tensors(Request& request, uint64_t seed) const {
   const auto length = static_cast<int64_t>(request.tokens.size());
   int64_t rows = 0;  // of ragged tensors, by `multiple`
+  std::vector<float> shapes;
+  if (const RequestTensor* grid = images()) {
+    // A request keeps one token of text.
+    shapes =
+        random_images(grid->square, std::min(length - 1, grid->shape[0]), grid->shape[0], seed);
+    if (shapes.empty()) return;
+    for (size_t i = 0; i < shapes.size(); i += 3)
+      rows += static_cast<int64_t>(shapes[i] * shapes[i + 1] * shapes[i + 2]) /
+              (grid->square * grid->square);
+  }
   for (const auto& wanted : tensors) {
+    if (wanted.square > 0) {
+      request.tensors.push_back(
+          {wanted.name, {static_cast<int64_t>(shapes.size()) / 3, 3}, shapes});
+      continue;
+    }
     NamedTensor& tensor = request.tensors.emplace_back(NamedTensor{wanted.name, wanted.shape, {}});
     if (wanted.ragged) {
       int64_t most = wanted.shape[0] / wanted.multiple;
       if (placeholder >= 0) most = std::clamp<int64_t>(length - 1, 1, most);
-      rows = Random(seed_of("rows", seed)).integer(1, most + 1);
+      if (shapes.empty()) rows = Random(seed_of("rows", seed)).integer(1, most + 1);
       tensor.shape[0] = rows * wanted.multiple;
     }
     const int64_t count = numel(tensor.shape);

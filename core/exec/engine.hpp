@@ -21,6 +21,10 @@ struct RequestTensor {
   // of a step follow each other in the input. All such tensors of a request have as many rows.
   bool ragged = false;
   int64_t multiple = 1;
+  // Not 0: a row [frames, rows, columns] of each image. The ragged tensors have a row for each of
+  // its patches, in squares of `square` by `square` patches, which divide rows and columns. A
+  // request without images has no tensors. The tensor itself is no input of a phase.
+  int64_t square = 0;
   // Whole numbers from 0 up to and without `below`, in an input of this dtype; 0: floats. A request
   // has them in float32, so `below` is 2^24 at most.
   int64_t below = 0;
@@ -44,8 +48,11 @@ struct RequestForm {
   int64_t context(const Limits& limits) const;  // tokens of one request in a session
   // A request of `length` random tokens and random tensors. All depend on the seed alone.
   Request random(int64_t length, uint64_t seed) const;
-  // Adds tensors to a request with tokens, and puts placeholders among the tokens.
+  // Adds tensors to a request with tokens, and puts placeholders among the tokens. Some requests
+  // get no images, where a model takes them.
   void add_tensors(Request& request, uint64_t seed) const;
+  // The tensor with the shapes of images; null: there is none.
+  const RequestTensor* images() const;
 };
 
 // Tokens of an answer that an oracle has looked at.

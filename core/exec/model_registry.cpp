@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -32,10 +33,10 @@ std::map<std::string, Entry>& table() {
 const std::vector<std::string>& harmless_keys() {
   static const std::vector<std::string> keys{
       // names, versions, dtypes
-      "_attn_implementation", "_commit_hash", "_name_or_path", "architectures",
-      "attn_implementation", "auto_map", "dtype", "model_type", "quantization_config",
-      "tokenizer_class", "torch_dtype", "transformers_version", "unsloth_fixed", "unsloth_version",
-      "_attn_implementation_autoset", "is_llama_config", "transformers.js_config",
+      "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_name_or_path",
+      "architectures", "attn_implementation", "auto_map", "dtype", "is_llama_config", "model_type",
+      "quantization_config", "tokenizer_class", "torch_dtype", "transformers.js_config",
+      "transformers_version", "unsloth_fixed", "unsloth_version",
       // training
       "attention_dropout", "attention_probs_dropout_prob", "classifier_dropout",
       "embedding_dropout", "gradient_checkpointing", "hidden_dropout_prob", "initializer_range",
@@ -106,6 +107,21 @@ bool is_named(const ModelInfo& info, const char* key, const std::string& name) {
   return info.arch == name || contains(info.model_types, name);
 }
 
+// Classes of the model for the configuration's type. Empty if there is none, or if no class begins
+// as `name` does, so that the type or the name is another model's.
+std::vector<std::string> classes_of_type(const Config& config, const std::string& name) {
+  constexpr size_t kTold = 4;  // letters which say something
+  const Json typed{{"model_type", config.text("model_type", "")}};
+  try {
+    const ModelInfo* info = registered(arch_of(Config(typed, config.where())));
+    if (!info) return {};
+    for (const auto& known : info->architectures)
+      if (starts_with(name, known.substr(0, kTold))) return info->architectures;
+  } catch (const Error&) {
+  }
+  return {};
+}
+
 // The arch whose registration or description has the name in its list `names`.
 std::string find_arch(const Config& config, const char* key, const std::string& name,
                       std::vector<std::string> Entry::*names) {
@@ -120,6 +136,11 @@ std::string find_arch(const Config& config, const char* key, const std::string& 
   for (const auto& arch : models_that_mention(name))
     if (table().count(arch) == 0)
       if (const ModelInfo* info = described(arch); info && is_named(*info, key, name)) return arch;
+  // A class of a known type, with another head.
+  if (std::string_view(key) == "architectures")
+    if (const auto classes = classes_of_type(config, name); !classes.empty())
+      config.fail_at(key, "no model implements `" + excerpt(name) + "`",
+                     "models of this `model_type` are `" + join(classes, "`, `") + "` here");
   for (const auto& arch : described_names()) {
     const ModelInfo& info = *described(arch);
     known.insert(known.end(), info.architectures.begin(), info.architectures.end());

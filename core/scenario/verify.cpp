@@ -116,18 +116,20 @@ class Verifier {
       names.push_back(wanted.name);
       for (const auto& have : golden_.tensors) check_tensor(wanted, have);
     }
-    for (const auto& given : golden_.tensors[0])
-      if (std::find(names.begin(), names.end(), given.name) == names.end())
-        fail("in." + given.name, "is an input that the model does not have",
-             did_you_mean(given.name, names));
+    for (const auto& row : golden_.tensors)
+      for (const auto& given : row)
+        if (std::find(names.begin(), names.end(), given.name) == names.end())
+          fail("in." + given.name, "is an input that the model does not have",
+               did_you_mean(given.name, names));
     if (engine_->form().vocabulary > 0 && golden_.padded == 0) fail("in.input_ids", "is missing");
   }
 
-  static void check_tensor(const RequestTensor& wanted, const std::vector<NamedTensor>& have) {
+  void check_tensor(const RequestTensor& wanted, const std::vector<NamedTensor>& have) const {
+    if (have.empty() && engine_->form().images()) return;
     const auto it = std::ranges::find(have, wanted.name, &NamedTensor::name);
     if (it == have.end()) fail("in." + wanted.name, "is missing");
     Shape shape = wanted.shape;
-    if (wanted.ragged && !it->shape.empty()) shape[0] = it->shape[0];
+    if ((wanted.ragged || wanted.square > 0) && !it->shape.empty()) shape[0] = it->shape[0];
     if (it->shape != shape)
       fail("in." + wanted.name,
            "has rows of " + shape_text(it->shape) + " where " + shape_text(shape) + " are needed");

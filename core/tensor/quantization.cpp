@@ -77,7 +77,9 @@ void read_compressed(const Config& c, Quantization& q) {
            "quantization_status", "global_compression_ratio", "sparsity_config", "transform_config",
            "version"});
   must_be(c, "format", c.text("format"), {"float-quantized", "int-quantized", "naive-quantized"});
-  must_be(c, "quantization_status", c.text("quantization_status", "compressed"), {"compressed"});
+  // The status is the library's before it wrote the file, which has compressed weights either way.
+  must_be(c, "quantization_status", c.text("quantization_status", "compressed"),
+          {"compressed", "frozen"});
   refuse(c, "kv_cache_scheme", "caches with scales are not supported");
   refuse(c, "transform_config", "rotated weights are not supported");
   if (c.has("sparsity_config"))

@@ -225,21 +225,41 @@ for source in sorted((root / "docs/results").glob("*-step.json"))[-1:]:
         ranks.append(f"| {r['rank']} | {r['step_ms']:.1f} ms | {parts} |")
 redraw("ranks", "ranks", ranks)
 
+
+def gain_rows(gain, host):
+    """A row for each group of ops and batch: vLLM's step and its change, fk-host's change of the same ops, the error of vLLM's logits."""
+    lines = []
+    change_of = lambda row, base: [f"{row['change_ms']['median']:+.3f} ms ({row['change_ms']['low']:+.3f} to {row['change_ms']['high']:+.3f})",
+                                   f"{100 * row['change_ms']['median'] / base['step_ms']['median']:+.1f} %"]
+    for name, group in gain["groups"].items():
+        for batch, row in group["steps"].items():
+            step, packaged = row["step_ms"], group["ops"]
+            ours = host["groups"].get(name, {}).get("steps", {}).get(batch) if host else None
+            cells = [", ".join(packaged) or "none", batch, f"{step['median']:.3f} ms ({step['low']:.3f}-{step['high']:.3f})"]
+            cells += change_of(row, gain["groups"]["before"]["steps"][batch]) if packaged else ["", ""]
+            if host:
+                cells.append(f"{ours['step_ms']['median']:.3f} ms" if ours else "")
+                cells += change_of(ours, host["groups"]["before"]["steps"][batch]) if ours and packaged else ["", ""]
+            error = group["logits"].get(batch, {})
+            if "error" in error:
+                cells.append(f"{error['error']['decode']['rms']:.4f}{'' if error['agrees'] else ', too large'}")
+            else:
+                cells.append(f"{error['decode']['rms']:.4f} from the first rows" if error and packaged else "")
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
 lines_vllm = []
 for source in of_each_gpu("vllm-gain"):
     d = json.loads(source.read_text())
-    g = d["gain"]["graph"]
-    lines_vllm += [""] if lines_vllm else []
-    lines_vllm += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, vLLM {d['vllm']}, {g['layers']} layers. "
-                   "Medians of a step, in brackets the lowest and the highest of five rounds.", "",
-                   "| packaged ops | batch | step | change | share | error of logits, rms |", "|---|---|---|---|---|---|"]
-    for name, group in g["groups"].items():
-        for batch, row in group["steps"].items():
-            step, change = row["step_ms"], row["change_ms"]
-            base = g["groups"]["before"]["steps"][batch]["step_ms"]["median"]
-            error = group["logits"].get(batch)
-            cells = [", ".join(group["ops"]) or "none", batch, f"{step['median']:.3f} ms ({step['low']:.3f}-{step['high']:.3f})"]
-            cells += [f"{change['median']:+.3f} ms ({change['low']:+.3f} to {change['high']:+.3f})", f"{100 * change['median'] / base:+.1f} %"] if group["ops"] else ["", ""]
-            lines_vllm.append("| " + " | ".join([*cells, f"{error['decode']['rms']:.4f}" if error and group["ops"] else ""]) + " |")
+    for mode, g in d["gain"].items():
+        if not all("steps" in group for group in g["groups"].values()):
+            continue  # a run that compared logits alone
+        host = d.get("fk_host", {}).get(mode)
+        heads = ["packaged ops", "batch", "vLLM's step", "change", "share", *(["fk-host's step", "change", "share"] if host else []), "error of vLLM's logits, rms"]
+        lines_vllm += [""] if lines_vllm else []
+        lines_vllm += [f"From `{source.relative_to(root)}`, {mode}: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, vLLM {d['vllm']}, "
+                       f"{d.get('config', 'llama-3.1-8b')}, {g['layers']} layers. Medians, in brackets the lowest and the highest.", "",
+                       "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *gain_rows(g, host)]
 redraw("models", "vllm", lines_vllm)
 redraw("models", "models", lines)

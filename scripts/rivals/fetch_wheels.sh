@@ -14,29 +14,26 @@ set -euo pipefail
 [[ $# -ge 1 ]] || { sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 out="$1" piece="${2:-0}"
-HAVE='aiohttp|numpy|torch|torchvision|triton|transformers|tokenizers|safetensors|regex|requests|tqdm|psutil|numba|pillow|einops|cloudpickle|protobuf|prometheus_client|tiktoken|opencv-python-headless|uvloop|pyyaml|filelock'
+HAVE=(aiohttp certifi charset-normalizer click cloudpickle einops filelock fsspec grpcio hf-xet huggingface-hub idna jinja2
+  markupsafe mpmath networkx numba numpy opencv-python-headless packaging pillow prometheus-client protobuf psutil pyyaml
+  regex requests safetensors sentencepiece setuptools sympy tiktoken tokenizers torch torchvision tqdm transformers triton
+  urllib3 uvloop)
 NEEDS=(cachetools blake3 'fastapi<0.137.0,>=0.133.0' 'starlette>=1.0.1' 'openai>=2.0.0' 'pydantic>=2.12.0' 'llguidance<1.8.0,>=1.7.0'
   partial-json-parser 'jsonschema>=4.23.0' 'pyzmq>=25.0.0' msgspec 'mistral_common>=1.11.5' depyf==0.20.0 python-json-logger pybase64
   cbor2 ijson setproctitle 'openai-harmony>=0.0.3' 'model-hosting-container-standards<1.0.0,>=0.1.14' mcp 'opentelemetry-sdk>=1.27.0'
   'opentelemetry-api>=1.27.0' 'opentelemetry-exporter-otlp>=1.27.0' 'opentelemetry-semantic-conventions-ai>=0.4.1' pycountry
   compressed-tensors==0.17.0 email-validator pydantic-extra-types prometheus-fastapi-instrumentator)
-TARGET=(--only-binary=:all: --python-version 3.12 --implementation cp --abi cp312 --abi abi3)
-for tag in _2_39 _2_35 _2_34 _2_31 _2_28 _2_27 _2_24 _2_17 2014 _2_12 _2_5 1; do TARGET+=(--platform "manylinux${tag}_x86_64"); done
-
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$out" "$work/wheels" "$work/site"
-pip=(python3 -m pip download -q --disable-pip-version-check -d "$work/wheels" "${TARGET[@]}")
+mkdir -p "$out" "$work/site"
+# A requirement whose marker never holds leaves a package out, with all of its own needs.
+printf '%s; python_version < "3"\n' "${HAVE[@]}" > "$work/have"
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install -q --disable-pip-version-check uv
+install=("$work/venv/bin/uv" pip install -q --target "$work/site" --python-version 3.12 --python-platform x86_64-manylinux_2_39 --only-binary :all:)
 echo "fetching vLLM 0.26.0 (304 MB) and its needs" >&2
-"${pip[@]}" --no-deps vllm==0.26.0
-"${pip[@]}" "${NEEDS[@]}"
-for wheel in "$work"/wheels/*.whl; do
-  name="$(basename "$wheel")"
-  shopt -s nocasematch
-  [[ "${name%%-*}" =~ ^(${HAVE//-/[-_]})$ ]] && continue
-  shopt -u nocasematch
-  python3 -m zipfile -e "$wheel" "$work/site"
-done
+"${install[@]}" --no-deps vllm==0.26.0
+"${install[@]}" --override "$work/have" "${NEEDS[@]}"
 cd "$work/site"
 rm -rf vllm/vllm_flash_attn/_vllm_fa2_C* vllm/vllm-rs vllm/_rust_tool* vllm/third_party/{deep_gemm,fmha_sm100,tml_fa4} \
   vllm/_qutlass_C* vllm/_flashmla_C* pycountry/locales mistral_common/data

@@ -5,19 +5,27 @@ vLLM to a machine without network.
 
     scripts/rivals/vllm.py compare FILE --host build/fk-host    steps, prefill, 1000 requests, beside `fk-host run`
     scripts/rivals/vllm.py gain FILE --host build/fk-host       the provider `cuda`, packaged, inside vLLM: steps and logits
+    scripts/rivals/vllm.py fk FILE --host build/fk-host         the same change of the same ops in `fk-host run`
 
 `gain` loads one engine of vLLM as it comes and one for each group of ops, and asks them in turns. So all see the same clocks.
 `--graph` asks engines with torch.compile and CUDA graphs, vLLM's default; without it they run eagerly. FK_COMMIT names the
 commit where there is no .git. FILE gets JSON after each part."""
-import argparse, datetime, json, os, pathlib, random, subprocess, sys, tempfile, time
+import argparse, datetime, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
-from vllm_engines import GROUPS, config_folder, gain, prompts_of, sampling, spread  # noqa: E402
+from vllm_engines import config_folder, prompts_of, sampling  # noqa: E402
+from vllm_gain import GROUPS, gain, spread  # noqa: E402
 sys.path[:] = [p for p in sys.path if pathlib.Path(p or ".").resolve() != HERE.parent]  # this file is no `import vllm`
 VERSION = "0.26.0"
 BATCHES = 1, 8, 32
+NEAREST = {  # providers whose kernels are nearest to vLLM's own: FlashAttention's tiles, cuBLAS, and simple kernels of norms and gates
+    "attention": ["paged_attention=flashinfer", "kv_cache_append=cuda_reference", "rotary_embedding=flashinfer"],
+    "mlp": ["linear=cublas", "silu_and_mul=flashinfer"],
+    "norms": [],  # torch.compile writes vLLM's; no provider's are near
+    "moe": ["fused_moe=cuda_reference"],
+}
 
 
 def said(*command):
@@ -27,10 +35,10 @@ def said(*command):
         return ""
 
 
-def about():
+def about(config):
     asked = lambda what: said("nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader")
     return {"command": "scripts/rivals/vllm.py " + " ".join(sys.argv[1:]), "device": asked("name"), "driver": asked("driver_version"),
-            "clocks": asked("clocks.max.sm,clocks.max.mem"), "vllm": VERSION,
+            "clocks": asked("clocks.max.sm,clocks.max.mem"), "vllm": VERSION, "config": config,
             "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
 
 
@@ -45,39 +53,71 @@ def check_version():
 
 
 def fk_run(args, providers, workloads, more=()):
-    """Baselines of `fk-host run` with some providers fixed: medians and percentiles by workload."""
+    """The baseline of one `fk-host run` with some providers fixed: medians and percentiles by workload."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "run.json"
-        command = [args.host, "run", args.scenario, "--profile", "full", "--device", "cuda:0", "--json", str(file), *more]
+        command = [args.host, "run", args.scenario, "--profile", args.profile, "--device", args.device, "--json", str(file), *more]
         for workload in workloads:
             command += ["--workload", workload]
         for pair in providers:
             command += ["--provider", pair]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=args.limit)
-        if not file.exists():
-            raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr[-800:]}")
-        report = json.loads(file.read_text())
-    return {"command": " ".join(map(str, command[1:])), "exit_code": done.returncode, "error": report.get("error", ""),
-            "ops": report["baseline"]["ops"],
+        report = json.loads(file.read_text()) if file.exists() else {}
+        if not report.get("baseline", {}).get("workloads"):
+            raise RuntimeError(f"fk-host {' '.join(map(str, command[1:]))}: exit {done.returncode}: {report.get('error', '')} {done.stderr[-800:]}")
+    return {"command": " ".join(map(str, command[1:])), "verdict": report["baseline"]["verdict"],
+            "ops": sorted({f"{op['op']}={op['provider']}" for op in report["baseline"]["ops"]}),
             "workloads": {w["workload"]: {k: w[k] for k in ("prefill_tokens_per_s", "decode_tokens_per_s", "token_s", "first_token_s")}
                           for w in report["baseline"]["workloads"]}}
 
 
-def fk_host(args, out, save):
-    """The same change in fk-host: each group by the provider that is nearest to vLLM's own kernels, then all by `cuda`."""
-    out["fk_host"] = out.get("fk_host", {})
-    for name, pairs in [("cuda", []), *((g, p.split(",")) for g, p in (text.split(":") for text in args.instead))]:
-        for graph in (True, False):
-            key = f"{name} {'graph' if graph else 'eager'}"
+def fk_gain(args, out, save):
+    """The same changes in fk-host: first each group by the providers nearest to vLLM's kernels, then one group by `cuda`, then all.
+    A run is a process of its own. The second turn goes backwards, so a drift of clocks shows in the spread."""
+    nearest = {**NEAREST, **{g: pairs.split(",") for g, pairs in (text.split(":") for text in args.instead)}}
+    groups = ["before", *(g for g in args.groups if nearest[g]), *(["all"] if args.all else [])]
+    mode = "graph" if args.graph else "eager"
+    result = out.setdefault("fk_host", {})[mode] = {"nearest": {g: nearest[g] for g in args.groups}, "groups": {}, "failed": {}}
+    turns = {group: [] for group in groups}
+    for turn in range(args.turns):
+        for group in groups if turn % 2 == 0 else groups[::-1]:
+            pairs = [pair for other in args.groups if group not in (other, "all") for pair in nearest[other]]
             try:
-                out["fk_host"][key] = fk_run(args, pairs, args.workloads, [] if graph else ["--no-graph"])
-                for workload, w in out["fk_host"][key]["workloads"].items():
-                    t = w["token_s"]
-                    print(f"fk-host {key}: {workload}: step {1e3 * t['median']:.3f} ms ({1e3 * t['p10']:.3f}-{1e3 * t['p90']:.3f})", flush=True)
+                turns[group].append(fk_run(args, pairs, [f"in512_batch_{batch}" for batch in args.batches], [] if args.graph else ["--no-graph"]))
             except Exception as error:
-                out["fk_host"][key] = {"failed": str(error)[-800:]}
-                print(f"FAILED fk-host {key}: {str(error)[-800:]}", flush=True)
-            save()
+                result["failed"][group] = str(error)[-1500:]
+                print(f"FAILED fk-host {group}: {str(error)[-1500:]}", flush=True)
+        for group, runs in turns.items():
+            result["groups"][group] = fk_steps(args, runs, turns["before"])
+        save()
+    for group, row in result["groups"].items():
+        for batch, of in row["steps"].items():
+            print(f"fk-host {group:10} batch {batch:>2}: step {of['step_ms']['median']:.3f} ms, change {of.get('change_ms', {}).get('median', 0):+.3f} ms", flush=True)
+
+
+def fk_steps(args, runs, before):
+    row = {"runs": [{k: run[k] for k in ("command", "verdict", "ops")} for run in runs], "steps": {}}
+    for batch in args.batches if runs else ():
+        steps = [run["workloads"][f"in512_batch_{batch}"]["token_s"] for run in runs]
+        at = row["steps"][str(batch)] = {"step_ms": {"median": 1e3 * statistics.median(s["median"] for s in steps), "low": 1e3 * min(s["p10"] for s in steps),
+                                                     "high": 1e3 * max(s["p90"] for s in steps), "number": len(steps)},
+                                         "prefill_tokens_per_s": spread([run["workloads"][f"in512_batch_{batch}"]["prefill_tokens_per_s"]["median"] for run in runs])}
+        if len(before) == len(runs):
+            base = [run["workloads"][f"in512_batch_{batch}"]["token_s"] for run in before]
+            at["change_ms"] = {"median": 1e3 * statistics.median(s["median"] - b["median"] for s, b in zip(steps, base)),
+                               "low": 1e3 * min(s["p10"] - b["p90"] for s, b in zip(steps, base)), "high": 1e3 * max(s["p90"] - b["p10"] for s, b in zip(steps, base)),
+                               "number": len(steps)}
+    return row
+
+
+def fk_compare(args, out, save):
+    """fk-host beside `compare`: the same steps, prefill and requests, with the providers of its ranking."""
+    workloads = [f"in512_batch_{batch}" for batch in args.batches] + (["in512_out1024"] if args.requests else [])
+    out["fk_host_rows"] = fk_run(args, [], workloads)
+    save()
+    for name, w in out["fk_host_rows"]["workloads"].items():
+        print(f"fk-host {name}: step {1e3 * w['token_s']['median']:.3f} ms, prefill {w['prefill_tokens_per_s']['median']:.0f} tok/s, "
+              f"decode {w['decode_tokens_per_s']['median']:.0f} tok/s", flush=True)
 
 
 def compare(args, out, save):
@@ -123,7 +163,9 @@ def main():
     p.add_argument("--plugin", default="cuda")
     p.add_argument("--wheel", type=pathlib.Path, help="a package for vLLM that is there already")
     p.add_argument("--config", default="llama-3.1-8b")
-    p.add_argument("--scenario", default="llama3.1")
+    p.add_argument("--scenario", default="llama3.1_steps")
+    p.add_argument("--profile", default="full", help="of fk-host")
+    p.add_argument("--device", default="cuda:0", help="of fk-host")
     p.add_argument("--layers", type=int, default=0, help="0: all of the configuration")
     p.add_argument("--graph", action="store_true")
     p.add_argument("--groups", nargs="*", default=["attention", "mlp", "norms"], choices=GROUPS)
@@ -135,8 +177,9 @@ def main():
     p.add_argument("--requests", type=int, default=1000)
     p.add_argument("--cache", type=float, default=3.0, help="GiB of each engine's cache")
     p.add_argument("--memory", type=float, default=0.9)
-    p.add_argument("--workloads", nargs="*", default=["single_request", "fixed_batch_32"])
-    p.add_argument("--instead", nargs="*", default=["mlp:linear=cublas"], help="GROUP:OP=PROVIDER,...")
+    p.add_argument("--instead", nargs="*", default=[], help="GROUP:OP=PROVIDER,...: other providers than the nearest that are known")
+    p.add_argument("--turns", type=int, default=2, help="runs of fk-host for each group")
+    p.add_argument("--kernels", action="store_true", help="also the times of kernels in each engine's steps")
     p.add_argument("--limit", type=float, default=300, help="seconds of one fk-host run")
     args = p.parse_args()
     args.host = str(pathlib.Path(args.host).resolve())
@@ -146,15 +189,18 @@ def main():
     os.environ["VLLM_DISABLE_COMPILE_CACHE"] = "1"  # its key does not name the functions of a package
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     out = json.loads(args.file.read_text()) if args.file.exists() else {}
-    out.update(about())
+    out.update(about(args.config))
     save = lambda: args.file.write_text(json.dumps(out, indent=1) + "\n")
     if args.mode == "fk":
-        return fk_host(args, out, save)
+        return fk_gain(args, out, save)
     if args.mode == "gain":
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # all engines in this process
         os.environ["VLLM_PLUGINS"] = ""  # Packaged registers the ops of one engine at a time
     check_version()
-    (gain if args.mode == "gain" else compare)(args, out, save)
+    if args.mode == "gain":
+        return gain(args, out, save)
+    compare(args, out, save)
+    fk_compare(args, out, save)
 
 
 if __name__ == "__main__":

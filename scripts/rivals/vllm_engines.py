@@ -1,41 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Engines of vLLM with random weights in one process, with a packaged plugin or without; vllm.py measures them."""
-import json, pathlib, random, statistics, subprocess, sys, tempfile, time, zipfile
+"""Engines of vLLM with random weights in one process, with a packaged plugin or without; vllm_gain.py measures them."""
+import json, pathlib, random, subprocess, sys, time, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GROUPS = {  # ops of fk-host by group
-    "attention": ["paged_attention", "rotary_embedding"],
-    "mlp": ["linear", "silu_and_mul"],
-    "norms": ["rms_norm"],
-    "moe": ["fused_moe"],
-}
-
-
-def spread(values):
-    v = sorted(values)
-    return {"median": statistics.median(v), "low": v[len(v) // 10], "high": v[-1 - len(v) // 10], "number": len(v)}
 
 
 def fill_weights(model, model_config):
-    """Random weights of unit gain, the same in each engine. vLLM's own are so small that layers would add little."""
+    """Random weights of unit gain, drawn in bfloat16, the same in each engine. vLLM's own are so small that layers would add little."""
     import torch
     if getattr(fill_weights, "of", None) and any(m is model for m in fill_weights.of()):
         return  # vLLM asks for each module again
     modules = list(model.modules())
     fill_weights.of = lambda: modules
     generator = torch.Generator("cuda").manual_seed(1)
+
+    def fill(value, mean, deviation):
+        value.copy_(torch.empty(value.shape, dtype=torch.bfloat16, device="cuda").normal_(mean, deviation, generator=generator))
+
     for value in model.state_dict().values():
         if not value.is_floating_point():
             continue
         if value.dim() < 2:
-            value.normal_(1, 0.1, generator=generator)
+            fill(value, 1, 0.1)
             continue
         for part in value if value.dim() > 2 else [value]:  # an expert at a time
-            part.normal_(0, part.shape[-1] ** -0.5, generator=generator)
+            fill(part, 0, part.shape[-1] ** -0.5)
     embedding = [m for m in modules if type(m).__name__ == "VocabParallelEmbedding"]
     for module in embedding:
-        module.weight.data.normal_(0, 1, generator=generator)
+        fill(module.weight.data, 0, 1)
 
 
 class Packaged:
@@ -108,14 +101,14 @@ def config_folder(args, folder):
     return folder, config
 
 
-def make_engine(folder, graph, cache_gb, custom_ops=(), **options):
+def make_engine(folder, graph, cache_gb, custom_ops=(), dtype="bfloat16", **options):
     from vllm import LLM
     from vllm.model_executor.model_loader import dummy_loader
     dummy_loader.initialize_dummy_weights = fill_weights
     compilation = {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32]}
     if custom_ops:
         compilation["custom_ops"] = list(custom_ops)
-    return LLM(model=str(folder), load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16", seed=1, max_model_len=2048,
+    return LLM(model=str(folder), load_format="dummy", skip_tokenizer_init=True, dtype=dtype, seed=1, max_model_len=2048,
                max_num_seqs=32, max_num_batched_tokens=16384, enable_prefix_caching=False, enforce_eager=not graph,
                kv_cache_memory_bytes=int(cache_gb * 2**30), gpu_memory_utilization=0.1, compilation_config=compilation, disable_log_stats=True, **options)
 
@@ -153,115 +146,34 @@ class Timed:
         ends = [end for _, end in self.seconds]
         return [1e3 * (b - a) for a, b in zip(ends, ends[1:])][4:-2]
 
+    def kernels(self, prompts, first=8, number=20):
+        """Milliseconds of each kernel in a step, from `number` steps that torch's profiler saw."""
+        import torch
+        plain, seen = self.llm.llm_engine.step, []
+        profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+
+        def step():
+            if len(seen) in (first, first + number):
+                torch.cuda.synchronize()
+                profile.start() if len(seen) == first else profile.stop()
+            seen.append(0)
+            return plain()
+
+        self.llm.llm_engine.step = step
+        try:
+            self.llm.generate(prompts, sampling(first + number + 8), use_tqdm=False)
+        finally:
+            self.llm.llm_engine.step = plain
+        of = {}
+        for event in profile.events():
+            if event.device_type == torch.autograd.DeviceType.CUDA:
+                row = of.setdefault(event.name[:100], {"ms": 0, "calls": 0})
+                row["ms"] += event.time_range.elapsed_us() / 1e3 / number
+                row["calls"] += 1 / number
+        return dict(sorted(of.items(), key=lambda pair: -pair[1]["ms"])[:20])
+
     def prefill(self, prompts):
         """Seconds until all requests have their first token."""
         begin = time.perf_counter()
         self.llm.generate(prompts, sampling(1), use_tqdm=False)
         return time.perf_counter() - begin
-
-
-def model_of(llm):
-    found = llm.llm_engine.model_executor.driver_worker
-    runner = getattr(found, "worker", found).model_runner
-    return runner.model
-
-
-def forced_logits(llm, prompts, tokens):
-    """Logits of each step with the given tokens: the sampler sees a logit of 1e9 at the token to come."""
-    import torch
-    model, kept = model_of(llm), []
-    plain = model.compute_logits
-
-    def compute_logits(hidden, *more):
-        logits = plain(hidden, *more)
-        if len(kept) < len(tokens):
-            kept.append(logits.float().cpu())
-            logits = logits.clone()
-            logits[:, tokens[len(kept) - 1]] = 1e9
-        return logits
-
-    model.compute_logits = compute_logits
-    try:
-        llm.generate(prompts, sampling(len(tokens)), use_tqdm=False)
-    finally:
-        del model.compute_logits
-    return torch.stack(kept[:len(tokens)], 1)
-
-
-def difference(ours, theirs):
-    """rms and 99th percentile of the difference, as shares of the spread of logits."""
-    error, spread_of = (ours - theirs).abs().flatten(), theirs.std().item()
-    worst = error.kthvalue(max(1, round(error.numel() * 0.99))).values.item()
-    return {"rms": error.square().mean().sqrt().item() / spread_of, "worst1": worst / spread_of,
-            "same_choice": (ours.argmax(-1) == theirs.argmax(-1)).float().mean().item()}
-
-
-def gain(args, out, save):
-    groups = ["before", *args.groups, "all"] if args.all else ["before", *args.groups]
-    ops_of = {"before": [], "all": [op for g in args.groups for op in GROUPS[g]], **GROUPS}
-    with tempfile.TemporaryDirectory() as temporary:
-        temporary = pathlib.Path(temporary)
-        folder, config = config_folder(args, temporary / "model")
-        packaged = Packaged(args.host, args.plugin, args.wheel, temporary / "package")
-        mode = "graph" if args.graph else "eager"
-        result = out.setdefault("gain", {}).setdefault(mode, {"layers": config["num_hidden_layers"], "groups": {}, "failed": {}})
-        engines = {}
-        for group in groups:
-            try:
-                began = time.time()
-                packaged.use(ops_of[group])
-                from vllm.model_executor.layers import rotary_embedding
-                rotary_embedding._ROPE_DICT.clear()  # vLLM shares modules between engines
-                engines[group] = Timed(make_engine(folder, args.graph, args.cache, **packaged.options(ops_of[group])))
-                result["groups"][group] = {"ops": ops_of[group], "start_s": round(time.time() - began, 1), "steps": {}, "logits": {}}
-            except Exception as error:
-                result["failed"][group] = f"start: {type(error).__name__}: {str(error)[-1500:]}"
-                print(f"FAILED {group} at its start: {str(error)[-1500:]}", flush=True)
-            save()
-        check_logits(args, packaged, engines, ops_of, config, result, save)
-        time_engines(args, packaged, engines, ops_of, config, result, save)
-
-
-def check_logits(args, packaged, engines, ops_of, config, result, save):
-    for batch in (1, 3, 8):  # 3: a graph of 4 with a padded row
-        prompts, tokens = prompts_of(config, batch, 200 + batch, batch), [7 + 13 * i for i in range(9)]
-        theirs = None
-        for group, engine in list(engines.items()):
-            try:
-                packaged.use(ops_of[group], engine.llm)
-                ours = forced_logits(engine.llm, prompts, tokens)
-                if group == "before":
-                    theirs = ours
-                again = forced_logits(engine.llm, prompts, tokens) if group == "before" else theirs
-                found = {"prefill": difference(ours[:, :1], again[:, :1]), "decode": difference(ours[:, 1:], again[:, 1:])}
-                result["groups"][group]["logits"][str(batch)] = found
-                print(f"{group:10} batch {batch}: logits against before: prefill rms {found['prefill']['rms']:.4f}, decode rms "
-                      f"{found['decode']['rms']:.4f} worst1 {found['decode']['worst1']:.4f}", flush=True)
-            except Exception as error:
-                result["failed"][group] = f"logits, batch {batch}: {type(error).__name__}: {str(error)[-1500:]}"
-                print(f"FAILED {group}: {result['failed'][group]}", flush=True)
-                del engines[group]
-            save()
-
-
-def time_engines(args, packaged, engines, ops_of, config, result, save):
-    for batch in args.batches:
-        prompts = prompts_of(config, batch, args.prompt, 100 + batch)
-        rounds = {group: [] for group in engines}
-        for turn in range(args.rounds + 1):
-            order = list(engines) if turn % 2 else list(engines)[::-1]
-            for group in order:
-                packaged.use(ops_of[group], engines[group].llm)
-                found = statistics.median(engines[group].steps(prompts, args.tokens)), engines[group].prefill(prompts)
-                if turn:  # the first round warms up
-                    rounds[group].append(found)
-        base = [step for step, _ in rounds.get("before", [])]
-        for group, pairs in rounds.items():
-            steps = [step for step, _ in pairs]
-            row = {"step_ms": spread(steps), "prefill_tokens_per_s": spread([batch * args.prompt / first for _, first in pairs])}
-            if base:
-                row["change_ms"] = spread([step - b for step, b in zip(steps, base)])
-            result["groups"][group]["steps"][str(batch)] = row
-            print(f"{group:10} batch {batch:2}: step {row['step_ms']['median']:.3f} ms ({row['step_ms']['low']:.3f}-{row['step_ms']['high']:.3f}), change "
-                  f"{row.get('change_ms', {}).get('median', 0):+.3f} ms", flush=True)
-        save()

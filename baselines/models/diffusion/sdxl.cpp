@@ -6,11 +6,11 @@
 
 #include <cmath>
 
-#include "baselines/models/parts/clip_text.hpp"
+#include "baselines/models/parts/diffusers/clip_text.hpp"
+#include "baselines/models/parts/diffusers/image_decoder.hpp"
+#include "baselines/models/parts/diffusers/unet.hpp"
 #include "baselines/models/parts/image.hpp"
-#include "baselines/models/parts/image_decoder.hpp"
 #include "baselines/models/parts/sizes.hpp"
-#include "baselines/models/parts/unet.hpp"
 #include "core/engines/denoise/engine.hpp"
 
 namespace fk {

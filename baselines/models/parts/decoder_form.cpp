@@ -20,7 +20,7 @@ class Reader {
   Reader(const Config& description, const Config& config)
       : config_(config), d_(resolved(description, config)) {}
 
-  DecoderForm read() {
+  DecoderForm read(const Config& whole) {
     read_sizes();
     read_norms();
     read_attention();
@@ -31,6 +31,7 @@ class Reader {
     read_scales();
     read_names();
     read_diffusion(d_, config_, f_);
+    if (d_.has("vision")) f_.vision = read_vision_tower(d_, whole);
     need_only(d_, config_);
     d_.refuse_unread(d_, {});
     return std::move(f_);
@@ -216,6 +217,8 @@ class Reader {
     RopeKeys keys;
     keys.theta = rope.text("theta", keys.theta);
     keys.query_beta = rope.text("query_beta", "");
+    keys.sections = rope.integers("sections", {});
+    keys.interleaved_sections = rope.boolean("interleaved_sections", false);
     if (rope.has("channels")) {
       // The file has a width in place of a share.
       keys.share = "partial_rotary_factor";
@@ -477,16 +480,17 @@ bool DecoderForm::has_plain_layers() const {
   const bool bare_blocks =
       gate.empty() && inside_attention.empty() && inside_mlp.empty() && base.rope.query_beta == 0;
   return norms && scales && rotation && experts && attention && bare_blocks && !mxfp4 &&
-         !bidirectional && latent.index_heads == 0 && embedding_norm.empty() && norm == Norm::rms &&
-         norm_weight && !plus_one && after_attention.empty() && after_mlp.empty() &&
-         after_experts.empty() && !parallel &&
+         !bidirectional && !vision && base.rope.sections.empty() && latent.index_heads == 0 &&
+         embedding_norm.empty() && norm == Norm::rms && norm_weight && !plus_one &&
+         after_attention.empty() && after_mlp.empty() && after_experts.empty() && !parallel &&
          (qk_norm == QkNorm::none || qk_norm == QkNorm::head) && !mlp_bias && !down_bias &&
          !norms_after_sum && gated && activation == "silu" && !transposed &&
          qkv_rows == QkvRows::blocks;
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {
-  return Reader(description, config).read();
+  const Config words = words_of(config);
+  return Reader(description, words).read(config);
 }
 
 }  // namespace fk::parts

@@ -8,6 +8,7 @@
 
 #include "baselines/models/parts/decoder.hpp"
 #include "baselines/models/parts/fp8.hpp"
+#include "baselines/models/parts/images.hpp"
 #include "baselines/models/parts/text_vectors.hpp"
 #include "core/engines/masked_diffusion/engine.hpp"
 
@@ -40,6 +41,8 @@ struct DecoderForm {
   bool first_layer_bare = false;   // without before_attention
   // Llama's layers without a causal mask and a cache: tokens are chosen in any order.
   std::optional<MaskedDiffusionOptions> diffusion;
+
+  std::optional<VisionTower> vision;  // before it: prompts have images
 
   // Norms of queries and keys. `head`: an RMS norm over every head. `head_after`: the same after
   // the rotation. `head_layer`: a layer norm over every head. `full`: an RMS norm over all heads at

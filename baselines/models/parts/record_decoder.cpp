@@ -23,7 +23,11 @@ class Recording {
 
   void record() {
     begin();
-    for (int64_t i = 0; i < c_.layers; ++i) layer(i);
+    for (int64_t i = 0; i < c_.layers; ++i) {
+      layer(i);
+      if (seen_ && i < std::ssize(f_.vision->deep_layers))
+        seen_->add_deep(i, pending_ ? pending_ : stream_);
+    }
     end();
   }
 
@@ -103,12 +107,15 @@ class Recording {
                {"quantize_input", f_.fp8.quantize_input},
                {"eps", c_.eps}});
     const int64_t positions = table_positions(c_, n_.limits());
-    for (size_t i = 0; i < f_.ropes.size(); ++i)
+    const bool by_axes = !c_.rope.sections.empty();
+    if (by_axes) turns_ = axis_tables(n_, f_, step_.tokens, positions);
+    for (size_t i = 0; i < f_.ropes.size() && !by_axes; ++i)
       tables_.push_back(n_.weight(rope_weight(f_, i, positions)));
     if (c_.rope.query_beta != 0) query_scale_ = n_.weight(query_scale_weight(f_, positions));
     look_up(n_, step_, c_);
     const std::string& at = c_.names.embedding;
     stream_ = step_.hidden;
+    if (f_.vision && !step_.decode) seen_.emplace(n_, *f_.vision).replace(stream_);
     if (f_.embedding_scale != 1) stream_ = scaled(at, {}, stream_, f_.embedding_scale);
     if (f_.learned_positions)
       stream_ = add(f_.position, stream_,
@@ -167,7 +174,7 @@ class Recording {
     const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
                        (f_.qk_norm == DecoderForm::QkNorm::head &&
                         (!f_.plus_one || n_.limits().weights() == DType::f32));
-    return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved &&
+    return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved && !turns_.cos &&
            f_.attention_cap == 0 && f_.norm_weight && f_.gate.empty() &&
            f_.inside_attention.empty() && c_.rope.query_beta == 0;
   }
@@ -256,7 +263,10 @@ class Recording {
          {{"q_weight", weight("q_norm")}, {"k_weight", weight("k_norm")}, {"q", q}, {"k", k}});
     };
     norm_heads(DecoderForm::QkNorm::head);
-    if (f_.rotates(layer))
+    if (turns_.cos)
+      n_("rotary_rows", at + ".rotary_emb",
+         {{"cos", turns_.cos}, {"sin", turns_.sin}, {"q", q}, {"k", k}});
+    else if (f_.rotates(layer))
       n_("rotary_embedding", at + ".rotary_emb",
          {{"interleaved", f_.interleaved},
           {"cos_sin_cache", tables_[f_.rope_at(layer)]},
@@ -471,6 +481,8 @@ class Recording {
   const DecoderConfig& c_;
   DecoderStep step_;
   std::vector<Value> tables_;  // of the ropes
+  AxisTables turns_;           // of tokens with three positions
+  std::optional<SeenImages> seen_;
   Value query_scale_;
   Value chosen_;  // the positions that an indexer has chosen
   Value stream_, pending_;

@@ -22,6 +22,7 @@ double attention_scale(double factor, double mscale) {
 
 void read_yarn(const Config& scaling, Rope& rope) {
   rope.yarn = true;
+  scaling.ignore("finetuned");  // a mark of YaRN's own models, which transformers ignores
   rope.beta_fast = scaling.number("beta_fast", rope.beta_fast);
   rope.beta_slow = scaling.number("beta_slow", rope.beta_slow);
   rope.truncate = scaling.boolean("truncate");
@@ -74,15 +75,23 @@ void read_longrope(const Config& config, const Config& scaling, Rope& rope) {
 // Both styles end in one object of parameters; the kind is `rope_type`, or `type` in old files.
 void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   const std::string type = scaling.text("type", "default");
-  const std::string kind = scaling.text("rope_type", type);
-  const std::vector<std::string> kinds{"default", "linear",   "llama3",
+  std::string kind = scaling.text("rope_type", type);
+  if (kind == "su") kind = "longrope";  // the name in early files of Phi-3
+  const std::vector<std::string> kinds{"default", "linear",   "dynamic",     "llama3",
                                        "yarn",    "longrope", "proportional"};
+  if (kind == "mrope" && !rope.sections.empty()) return;
   if (!contains(kinds, kind))
     scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
                  did_you_mean(kind, kinds));
   // Some checkpoints have the key for kinds without it. transformers ignores it there.
   if (kind == "default" || kind == "linear") scaling.ignore("original_max_position_embeddings");
   if (kind == "default") return;
+  // Angles change beyond max_position_embeddings alone, which no request passes here.
+  if (kind == "dynamic") {
+    scaling.ignore("factor");
+    scaling.ignore("original_max_position_embeddings");
+    return;
+  }
   if (kind == "longrope") return read_longrope(config, scaling, rope);
   if (kind == "proportional") {
     rope.turning = rope.rotary_dim;
@@ -139,6 +148,14 @@ int64_t rotated(const Config& config, int64_t head_dim, double share) {
   return channels;
 }
 
+void check_sections(const Config& config, const Rope& rope) {
+  int64_t sum = 0;
+  for (const int64_t pairs : rope.sections) sum += pairs < 0 ? rope.rotary_dim : pairs;
+  if (rope.sections.size() != 3 || 2 * sum != rope.rotary_dim)
+    config.fail("`mrope_section` divides the " + std::to_string(rope.rotary_dim / 2) +
+                " pairs of a head between three axes");
+}
+
 }  // namespace
 
 Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
@@ -177,6 +194,10 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
     rope.theta = p.number("rope_theta");
     share = read_share(p, keys, "partial_rotary_factor", share);
     rope.rotary_dim = rotated(config, head_dim, share);
+    if (!keys.sections.empty()) {
+      rope.sections = p.integers("mrope_section", keys.sections);
+      need_boolean(p, {"mrope_interleaved"}, keys.interleaved_sections);
+    }
     read_scaling(config, p, rope);
     if (rope.turning > 0) share = 1;
     if (!keys.query_beta.empty()) {
@@ -188,6 +209,9 @@ Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys) {
   }
   rope.rotary_dim = rotated(config, head_dim, share);
   if (!(rope.theta > 0)) config.fail("rope_theta is positive");
+  if (rope.sections.empty()) rope.sections = keys.sections;
+  rope.interleaved_sections = keys.interleaved_sections;
+  if (!keys.sections.empty()) check_sections(config, rope);
   return rope;
 }
 
@@ -228,6 +252,15 @@ std::vector<double> rope_frequencies(const Rope& rope) {
     steps.push_back(step);
   }
   return steps;
+}
+
+int64_t axis_of(const Rope& rope, int64_t pair) {
+  if (rope.interleaved_sections) {
+    const int64_t axis = pair % 3;
+    return pair < 3 * rope.sections[static_cast<size_t>(axis)] ? axis : 0;
+  }
+  if (pair < rope.sections[0]) return 0;
+  return pair < rope.sections[0] + rope.sections[1] ? 1 : 2;
 }
 
 std::vector<double> rope_table(const Rope& rope, int64_t positions) {

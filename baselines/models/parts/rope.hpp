@@ -32,6 +32,11 @@ struct Rope {
   double table_scale = 1;  // cosines and sines are multiplied by it
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
   bool reversed = false;   // turns the other way round: sines are negative
+  // Numbers of pairs of channels which turn by a token's frame, row and column; empty: a token has
+  // one position. `interleaved_sections`: the three take turns, and frames have the pairs that are
+  // left.
+  std::vector<int64_t> sections;
+  bool interleaved_sections = false;
   // Queries at position p are multiplied by 1 + beta ln(1 + floor(p / original positions)).
   double query_beta = 0;
 };
@@ -46,12 +51,18 @@ struct RopeKeys {
   // keys above for full layers. For sliding layers they have `sliding_theta` and no scaling.
   std::string layer_type, sliding_theta;
   std::string query_beta;  // among the parameters; empty: there is none
+  std::vector<int64_t>
+      sections;  // Rope::sections without `mrope_section`; empty: the model has none
+  bool interleaved_sections = false;
 };
 // Reads the rope of a decoder. Error for a kind of scaling that is not supported.
 Rope read_rope(const Config& config, int64_t head_dim, const RopeKeys& keys = {});
 
 // Angular step of each pair of channels, rotary_dim / 2 of them.
 std::vector<double> rope_frequencies(const Rope& rope);
+
+// The axis by which a pair of channels turns: 0 frames, 1 rows, 2 columns.
+int64_t axis_of(const Rope& rope, int64_t pair);
 
 // Slopes of ALiBi: powers of 2^(-8 / n). n is `heads`, rounded up to a power of two. If `heads` is
 // no power of two, the even powers come first.

@@ -14,6 +14,8 @@ std::string table_refusal(const DecoderForm& form, const Parallel& parallel) {
     return "a norm over all heads cannot be divided between ranks";
   if (parallel.tp > 1 && (!form.inside_attention.empty() || !form.inside_mlp.empty()))
     return "a norm inside of a block cannot be divided between ranks";
+  if (parallel.ranks() > 1 && form.vision)
+    return "a tower of images cannot be divided between ranks";
   if (parallel.ranks() > 1 && form.fp8.on)
     return "matrices in blocks of fp8 cannot be divided between ranks";
   if (parallel.ranks() > 1 && (form.mixture.bias || form.mxfp4))
@@ -39,9 +41,14 @@ class TableDecoder final : public Model {
   explicit TableDecoder(DecoderForm form) : form_(std::move(form)) {}
 
   std::unique_ptr<Engine> engine() const override {
-    return generate_engine(decoder_options(form_.base));
+    GenerateOptions options = decoder_options(form_.base);
+    if (form_.vision) add_images(*form_.vision, options);
+    return generate_engine(std::move(options));
   }
-  void forward(Net& n, const std::string& phase) const override { record_decoder(n, phase, form_); }
+  void forward(Net& n, const std::string& phase) const override {
+    if (form_.vision && phase == VisionTower::phase) return record_tower(n, *form_.vision);
+    record_decoder(n, phase, form_);
+  }
   std::string refusal(const Parallel& parallel) const override {
     return table_refusal(form_, parallel);
   }

@@ -15,6 +15,21 @@ namespace fk::parts {
 
 namespace {
 
+// Buckets of T5's distances, half of them for keys after the query. A quarter has one distance
+// each; further ones grow with the logarithm, and the last begins at kFarthest.
+constexpr int64_t kBuckets = 32, kFarthest = 128;
+
+int64_t bucket_of(int64_t distance) {
+  constexpr int64_t kSide = kBuckets / 2, kExact = kSide / 2;
+  const int64_t after = distance > 0 ? kSide : 0, n = std::abs(distance);
+  if (n < kExact) return after + n;
+  const double share =
+      std::log(static_cast<double>(n) / kExact) / std::log(static_cast<double>(kFarthest) / kExact);
+  // At a bucket's first distance, the logarithms may be off by a last bit.
+  const auto further = static_cast<int64_t>(share * (kSide - kExact) + 1e-9);
+  return after + std::min(kExact + further, kSide - 1);
+}
+
 struct EncoderForm {
   int64_t hidden = 0, mlp = 0, layers = 0, heads = 0, vocab = 0, positions = 0;
   int64_t types = 0;      // kinds of tokens; 0: there is no table of them
@@ -27,6 +42,9 @@ struct EncoderForm {
   Net::Names names;
   std::vector<std::string> unread;
   bool shared_layers = false;  // all layers have the weights below `layer`
+  // T5's table of scores by distance, which all layers share; 0 buckets: none.
+  int64_t buckets = 0;
+  std::string distances;
   // ColBERT's vector of each token: its width (0: none) and the name of its matrix.
   int64_t token_width = 0;
   std::string token_projection;
@@ -44,6 +62,17 @@ void read_names(const Config& d, EncoderForm& f) {
   // Longer names come first: `attention.output.dense` is not `output.dense`.
   const Config modules = part_of(n, "modules");
   for (const auto& key : modules.keys()) f.names.emplace_back(key, modules.text(key));
+}
+
+void read_distances(const Config& d, const Config& config, EncoderForm& f) {
+  const Config table = part_of(d, "relative_bias");
+  f.distances = table.text("name", "");
+  if (f.distances.empty()) return;
+  f.buckets = read_described(table, "buckets", "relative_attention_num_buckets", config, kCountMax);
+  if (f.buckets != kBuckets)
+    config.fail_at(table.text("buckets", "relative_attention_num_buckets"),
+                   std::to_string(f.buckets) + " buckets; the model has " +
+                       std::to_string(kBuckets) + " whatever its configuration says");
 }
 
 void read_outputs(const Config& d, const Config& config, EncoderForm& f) {
@@ -79,6 +108,7 @@ EncoderForm read_encoder_form(const Config& description, const Config& config) {
                 " channels");
   if (d.boolean("positions_after_pad", false)) f.pad_token = read_pad_token(config, f.positions);
   read_names(d, f);
+  read_distances(d, config, f);
   read_outputs(d, config, f);
   need_only(d, config);
   d.refuse_unread(d, {});
@@ -118,6 +148,21 @@ class TableEncoder final : public Model {
  private:
   int64_t width() const { return f_.hidden / f_.heads; }
 
+  // The rows of distances -kFarthest to kFarthest, [distances, heads].
+  WeightSpec distances() const {
+    const std::string name = f_.prefix + f_.distances;
+    WeightSpec spec;
+    spec.name = name + ".distance_bias";
+    spec.shape = {2 * kFarthest + 1, f_.heads};
+    spec.stddev = 1;
+    spec.parts.emplace_back();
+    for (int64_t distance = -kFarthest; distance <= kFarthest; ++distance) {
+      spec.parts[0].push_back(name + ".weight");
+      spec.views.push_back({{f_.buckets, f_.heads}, 0, bucket_of(distance), 1, {0, 1}});
+    }
+    return spec;
+  }
+
   // Embeddings and layers, with the taps hidden.0 (after the embeddings) to hidden.N.
   Value record(Net& n, const Expr& tokens) const {
     n.rename(f_.names);
@@ -147,10 +192,11 @@ class TableEncoder final : public Model {
     if (f_.embedding != f_.hidden)
       x = n("linear", f_.prefix + f_.projection, {{"x", x}, {"out_features", f_.hidden}}, {"bias"});
     n.tap("hidden.0", {x});
+    const Value bias = f_.buckets > 0 ? n.weight(distances()) : Value{};
     for (int64_t i = 0; i < f_.layers; ++i) {
       const std::string path = f_.prefix + f_.layer + "." + std::to_string(i);
       if (f_.shared_layers) n.rename({{path, f_.prefix + f_.layer}});
-      x = n("encoder_layer", path, {{"x", x}});
+      x = n("encoder_layer", path, {{"x", x}, {"distance_bias", bias}});
       n.tap("hidden." + std::to_string(i + 1), {x});
     }
     return x;

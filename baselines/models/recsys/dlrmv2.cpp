@@ -120,7 +120,8 @@ class Dlrm : public Model {
   // [B, features, width]. All requests have as many ids of a category.
   Value embeddings(Net& n) const {
     const DlrmConfig& c = config_;
-    const int64_t most = n.limits().max_batch;
+    // All sessions share weights, so the table has rows for each batch which an option allows.
+    const int64_t most = std::max<int64_t>(n.limits().max_batch, 65536);
     std::vector<Value> tables, ids, offsets;
     for (size_t i = 0; i < c.tables.size(); ++i) {
       const int64_t each = c.bag[i];

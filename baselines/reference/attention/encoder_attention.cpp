@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // encoder_attention: attend_encoder() of encoder.hpp without a norm before it.
+#define FK_ENCODER_ATTENTION_EDITION 2  // with the field that the contract marks `since: 2`
 #include "fk/ops/encoder_attention.h"
 #include "encoder.hpp"
 
@@ -12,6 +13,7 @@ struct EncoderAttention : Base<encoder_attention> {
                        fk_need& need) {
     need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, weights.o_bias.or_null, max.x,
                 max.out);
+    need_odd_rows(weights.distance_bias.or_null);
     need.scratch = scratch_bytes<EncoderRows>(init, max);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {

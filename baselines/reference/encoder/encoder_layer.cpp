@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // encoder_layer: self-attention (encoder.hpp) and an MLP. A layer norm comes after each sum with
 // the residual, as in BERT.
+#define FK_ENCODER_LAYER_EDITION 2  // with the field that the contract marks `since: 2`
 #include "fk/ops/encoder_layer.h"
 #include "encoder.hpp"
 
@@ -23,6 +24,7 @@ struct EncoderLayer : Base<encoder_layer> {
     need_floats(w.qkv, w.qkv_bias.or_null, w.o, w.o_bias.or_null, w.attn_norm_weight,
                 w.attn_norm_bias, w.fc1, w.fc1_bias.or_null, w.fc2, w.fc2_bias.or_null,
                 w.mlp_norm_weight, w.mlp_norm_bias, max.x, max.out);
+    need_odd_rows(w.distance_bias.or_null);
     need.scratch = scratch_bytes<Rows>(init, max);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {

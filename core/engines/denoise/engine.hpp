@@ -37,8 +37,8 @@ struct DiffusionSampler {
 
 // The steps of a scheduler of diffusers, by its `_class_name` (DDIMScheduler without noise between
 // steps, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler). Absent keys have the library's
-// defaults. `tokens`: of a latent, for schedules which depend on its size. Error for a value that
-// is not implemented.
+// defaults. `tokens`: of a latent, where a pipeline gives the times of flow matching, as FLUX's
+// does. Error for a value that is not implemented.
 DiffusionSampler read_sampler(const Config& scheduler, int64_t steps, int64_t tokens = 0);
 
 struct DenoiseOptions {

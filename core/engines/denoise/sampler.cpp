@@ -176,8 +176,8 @@ DiffusionSampler euler(const Config& c, int64_t steps) {
   return sampler;
 }
 
-// With dynamic shifting, the shift follows from the number of tokens. Times are those of FLUX's
-// pipeline: from 1 down to one step.
+// With a number of tokens, times are those of FLUX's pipeline: from 1 down to one step. Without it
+// they are the library's, whose range is itself shifted. A dynamic shift follows from the number.
 DiffusionSampler flow_match(const Config& c, int64_t steps, int64_t tokens) {
   const auto count = static_cast<double>(train_steps(c, steps));
   for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas",
@@ -196,11 +196,10 @@ DiffusionSampler flow_match(const Config& c, int64_t steps, int64_t tokens) {
   const double slope = (high - low) / (most - least);
   const double factor =
       dynamic ? std::exp(low + (static_cast<double>(tokens) - least) * slope) : shift;
-  // Without dynamic shifting the library's range of times is itself shifted.
   const auto shifted = [&](double s) { return factor * s / (1 + (factor - 1) * s); };
-  const double first = dynamic ? 1 : shifted(1);
+  const double first = tokens > 0 ? 1 : shifted(1);
   const double last =
-      dynamic ? 1 / static_cast<double>(steps) : rounded(shifted(rounded(1 / count)));
+      tokens > 0 ? 1 / static_cast<double>(steps) : rounded(shifted(rounded(1 / count)));
   std::vector<double> sigmas;
   for (int64_t i = 0; i < steps; ++i) {
     const double share = steps == 1 ? 0 : static_cast<double>(i) / static_cast<double>(steps - 1);

@@ -19,7 +19,8 @@ EncoderPhase::EncoderPhase(Program& program, const GenerateSetup& setup)
     : program_(program),
       tensors_(program, setup.tensors),
       sources_(setup),
-      batch_(program.axis("B")),
+      images_(program, setup),
+      batch_(images_.used() ? -1 : program.axis("B")),
       length_(setup.encoder_length),
       placeholder_(setup.placeholder) {
   slots_ = static_cast<int32_t*>(program.input("state_slots"));
@@ -45,7 +46,7 @@ std::string EncoderPhase::refusal(const Request& request) const {
   if (placeholder_ >= 0 && places < left)
     return "its prompt has " + std::to_string(places) + " placeholders for " +
            std::to_string(left) + " rows of its tensors";
-  return "";
+  return images_.refusal(request);
 }
 
 void EncoderPhase::run(const std::vector<Work>& work) {
@@ -54,6 +55,8 @@ void EncoderPhase::run(const std::vector<Work>& work) {
     w.sequence->encoded = true;
     if (sources_.ragged()) {
       const int64_t rows = ragged_rows(*sources_.ragged(), w.sequence->request);
+      images_.place_tokens(*w.sequence);
+      if (rows == 0) continue;
       if (rows_ + rows > rows_most_) flush();
       write_rows(*w.sequence, rows);
     }
@@ -68,6 +71,7 @@ void EncoderPhase::run(const std::vector<Work>& work) {
 void EncoderPhase::write_rows(const Sequence& s, int64_t rows) {
   if (starts_) starts_[count_] = static_cast<int32_t>(rows_);
   for (int64_t i = 0; positions_ && i < rows; ++i) positions_[rows_ + i] = i;
+  images_.add(s.request, rows_);
   const int64_t left = sources_.left_by(s.request);
   for (int64_t i = 0; i < left; ++i)
     state_rows_[left_ + i] = static_cast<int32_t>(s.slot * length_ + i);
@@ -87,6 +91,7 @@ void EncoderPhase::flush() {
     for (int64_t b = 0; starts_ && b <= count_; ++b) starts_[b] = static_cast<int32_t>(b * length_);
   }
   if (batch_ >= 0) program_.bind(batch_, count_);
+  images_.bind();
   program_.run();
   count_ = rows_ = rows_before_ = left_ = 0;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/engines/generate/generate.hpp"
+#include "core/engines/generate/image_inputs.hpp"
 #include "core/engines/request_tensors.hpp"
 #include "core/engines/scheduler.hpp"
 
@@ -40,6 +41,7 @@ class EncoderPhase {
   Program& program_;
   RequestTensors tensors_;
   Sources sources_;
+  ImageInputs images_;
   int batch_;
   int64_t length_, placeholder_, rows_most_ = 0;
   // The requests which wait for flush(): their number and their ragged rows. Also the rows before

@@ -29,9 +29,12 @@ int64_t generate_axis_limit(const std::string& phase, const std::string& axis,
   fail_axis(phase, axis, {"T", "B", "Q", "W", "P", "N"});
 }
 
-namespace {
+int64_t encoder_rows_most(int64_t of_request) {
+  constexpr int64_t kRows = 8192;  // if one request has fewer
+  return std::max(of_request, kRows);
+}
 
-constexpr int64_t kEncoderRows = 8192;  // of a step, if one request has fewer
+namespace {
 
 // Pages which requests share, kept from drive to drive while they have names. Null: the model has
 // states beside its pages. Judged requests share nothing, and get fresh pages in each drive.
@@ -63,9 +66,10 @@ class GenerateEngine final : public TextEngine {
     // All requests of a batch may be long; a step of the encoder takes those that fit.
     if (const RequestTensor* ragged = ragged_of(options_.tensors)) {
       const int64_t most = ragged->shape[0];
-      const int64_t rows = std::max(most, std::min(limits.max_batch * most, kEncoderRows));
+      const int64_t rows = std::min(limits.max_batch * most, encoder_rows_most(most));
       if (axis == "S") return rows;
-      if (axis == "R") return rows / ragged->multiple;
+      if (axis == "R" || (axis == "B" && form().images() && phase == options_.encoder))
+        return rows / ragged->multiple;
       if (axis == "M") return generate_axis_limit(phase, "T", limits);
     }
     return generate_axis_limit(phase, axis, limits);
@@ -74,6 +78,7 @@ class GenerateEngine final : public TextEngine {
     GenerateSetup setup = generate_setup(session, form(), options_.eos);
     setup.encoder_length = options_.encoder_length;
     setup.placeholder = options_.placeholder;
+    setup.position_side = options_.position_side;
     if (!options_.encoder.empty()) setup.encoder = &session.phase(options_.encoder);
     setup.pool = shared_pool(session, setup);
     generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);

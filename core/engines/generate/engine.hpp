@@ -24,15 +24,28 @@
 
 namespace fk {
 
-// The encoder of ragged tensors (RequestTensor::ragged) has two axes beside B. S are the rows of the
-// tensors of all requests, and R the rows which the encoder leaves (S / multiple). Its further
+// The encoder of ragged tensors (RequestTensor::ragged) has two axes beside B. S are the rows of
+// the tensors of all requests, and R the rows which the encoder leaves (S / multiple). Its further
 // inputs are
 //   cu_seqlens [B+1] i32 (first rows of the requests), positions [S] i64 (numbers of rows in their
 //   requests), state_rows [R] i32 (the left rows' places in a state [N*encoder_length,..]).
 // In the other phases `source_lens` has the numbers of these rows. They may replace placeholder
-// tokens of the prompt. Then "prefill" has the axis M, the placeholders of the step, which may be 0.
-// Its inputs are
+// tokens of the prompt. Then "prefill" has the axis M, the placeholders of the step, which may be
+// 0. Its inputs are
 //   source_rows [M] i32 (rows of that state), source_tokens [M] i32 (indices into T).
+//
+// With a tensor of images' shapes (RequestTensor::square) requests may have images, or text alone.
+// Attention of the encoder sees one frame. Its axis B are the frames of all requests, and its
+// inputs are
+//   frame_starts [B+1] i32 (first patches of the frames),
+//   patch_rows [2S] i64 (for each patch its row in the image, and its column plus encoder_length *
+//   square), and with `position_side`, for a table of side * side positions which is spread over
+//   each image: corner_rows [4S] i64 and corner_weights [4S] f32 (the four nearest positions of a
+//   patch).
+// Tokens have positions on three axes: frames, rows and columns. A token of text has one number on
+// all of them. Text behind an image goes on behind the image's largest position. The inputs of
+// "prefill" and "decode" may have
+//   axis_rows [3T] i64 (the positions of a token, plus 0, 1 and 2 times the longest context).
 struct GenerateOptions {
   int64_t vocabulary = 0, positions = 0;  // RequestForm's
   std::vector<int64_t> eos = {};
@@ -45,7 +58,11 @@ struct GenerateOptions {
   int64_t encoder_length = 0;
   std::vector<RequestTensor> tensors = {};  // inputs of the encoder
   int64_t placeholder = -1;                 // RequestForm's
+  int64_t position_side = 0;
 };
+// The most rows of ragged tensors in one step of the encoder for any limits, if a request has at
+// most `of_request`.
+int64_t encoder_rows_most(int64_t of_request);
 std::unique_ptr<Engine> generate_engine(GenerateOptions options);
 
 // Rows with logits in one prefill step. Prompts may be scored, but not a whole chunk at once.

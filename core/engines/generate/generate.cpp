@@ -64,6 +64,7 @@ class PhaseInputs {
         page_size_(setup.page_size),
         source_(setup.encoder_length),
         placeholder_(setup.placeholder),
+        context_(setup.max_context),
         sources_(setup) {
     for (const char* name : {"T", "B", "Q", "W", "M"}) axes_.push_back(program.axis(name));
     const int64_t batch = setup.max_batch;
@@ -82,6 +83,7 @@ class PhaseInputs {
     source_lens_ = at<int32_t>("source_lens", batch);
     source_rows_ = static_cast<int32_t*>(program.input("source_rows"));
     source_tokens_ = static_cast<int32_t*>(program.input("source_tokens"));
+    axis_rows_ = static_cast<int64_t*>(program.input("axis_rows"));
     temperature_ = at<float>("temperature");
     top_k_ = at<int32_t>("top_k");
     top_p_ = at<float>("top_p");
@@ -117,6 +119,7 @@ class PhaseInputs {
       for (int64_t p = w.first; p < w.first + w.count; ++p, ++token) {
         ids_[token] = s.tokens[static_cast<size_t>(p)];
         positions_[token] = p;
+        if (axis_rows_) write_axes(s, p, token);
         slots_[token] = s.pages[static_cast<size_t>(p / page_size_)] * page_size_ + p % page_size_;
       }
       for (int64_t r = token - w.rows; r < token; ++r, ++row) write_row(row, r, w, r == token - 1);
@@ -155,6 +158,7 @@ class PhaseInputs {
       std::copy_n(tables_, width, tables_ + b * width);
       ids_[b] = ids_[0];
       positions_[b] = positions_[0];
+      if (axis_rows_) std::copy_n(axis_rows_, 3, axis_rows_ + 3 * b);
       slots_[b] = -1;
       rows_[b] = static_cast<int32_t>(b);
       temperature_[b] = uniform_[b] = 0;
@@ -178,6 +182,16 @@ class PhaseInputs {
     }
   }
 
+  // Token `p` of a sequence is token `token` of the step.
+  void write_axes(const Sequence& s, int64_t p, int64_t token) {
+    const auto first = static_cast<size_t>(3 * p);
+    for (size_t axis = 0; axis < 3; ++axis) {
+      const int64_t position = p < s.prompt && !s.axes.empty() ? s.axes[first + axis] : p + s.shift;
+      axis_rows_[3 * token + static_cast<int64_t>(axis)] =
+          static_cast<int64_t>(axis) * context_ + position;
+    }
+  }
+
   int64_t pages(const Work& w) const { return (w.first + w.count + page_size_ - 1) / page_size_; }
 
   void write_row(int64_t row, int64_t token, const Work& w, bool last) {
@@ -193,11 +207,12 @@ class PhaseInputs {
   }
 
   Program& program_;
-  int64_t page_size_, source_, placeholder_, placed_ = 0, width_max_ = 1, batch_max_ = 1;
+  int64_t page_size_, source_, placeholder_, context_, placed_ = 0, width_max_ = 1, batch_max_ = 1;
   Sources sources_;
   bool pads_ = false;      // a request's state is in pages only
   std::vector<int> axes_;  // T tokens, B requests, Q rows of logits, W pages of a request, M
   int64_t *ids_, *positions_, *slots_;
+  int64_t* axis_rows_;  // null: tokens have one position
   int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *source_lens_, *rows_, *top_k_;
   int32_t *source_rows_, *source_tokens_;  // null: the phase has no placeholders
   float *temperature_, *top_p_, *uniform_;

@@ -15,6 +15,7 @@ struct GenerateSetup {
   std::vector<RequestTensor> tensors = {};  // its inputs
   int64_t encoder_length = 0;               // GenerateOptions::encoder_length
   int64_t placeholder = -1;                 // GenerateOptions::placeholder
+  int64_t position_side = 0;                // GenerateOptions::position_side
   KvPagePool* pool = nullptr;               // Scheduler::Options::pool
 };
 

@@ -14,19 +14,21 @@ kept = []
 
 
 def rows_of(x):
-    return x.reshape(-1, x.shape[-1]).contiguous()
+    return x if x.dim() == 2 and x.is_contiguous() else x.reshape(-1, x.shape[-1]).contiguous()
 
 
 def norms():
     """vLLM IR: chosen by --ir-op-priority. The sum with the residual is a second op of vLLM and one call here."""
     from vllm import ir
 
+    norm, norm_of_sum = ops.rms_norm.default, ops.rms_norm.update  # a chosen overload costs a call less time
+
     def takes(x, weight, epsilon, variance_size=None):
         return variance_size is None
 
     @ir.ops.rms_norm.register_impl(about["name"], supports_args=takes)
     def rms_norm(x: Tensor, weight: Tensor | None, epsilon: float, variance_size: int | None = None) -> Tensor:
-        return ops.rms_norm(rows_of(x), weight, eps=epsilon).view(x.shape)
+        return norm(rows_of(x), weight, eps=epsilon).view(x.shape)
 
     def takes_sum(x, x_residual, weight, epsilon, variance_size=None):
         return variance_size is None and x_residual.is_contiguous()
@@ -35,7 +37,7 @@ def norms():
     def fused_add_rms_norm(x: Tensor, x_residual: Tensor, weight: Tensor | None, epsilon: float,
                            variance_size: int | None = None) -> tuple[Tensor, Tensor]:
         residual = x_residual.view(-1, x_residual.shape[-1])
-        return ops.rms_norm.update(rows_of(x), residual, weight, eps=epsilon).view(x.shape), x_residual
+        return norm_of_sum(rows_of(x), residual, weight, eps=epsilon).view(x.shape), x_residual
 
 
 def replace(original, **members):
@@ -48,8 +50,10 @@ def replace(original, **members):
 def activation():
     from vllm.model_executor.layers.activation import SiluAndMul
 
+    gate = ops.silu_and_mul.default
+
     def forward_cuda(self, x):
-        return ops.silu_and_mul(rows_of(x)).view(*x.shape[:-1], x.shape[-1] // 2)
+        return gate(rows_of(x)).view(*x.shape[:-1], x.shape[-1] // 2)
 
     replace(SiluAndMul, forward_cuda=forward_cuda)
 
@@ -57,6 +61,8 @@ def activation():
 def rotary():
     """vLLM's table of cosines has the model's dtype, the contract's is float32: a second table is kept."""
     from vllm.model_executor.layers import rotary_embedding as layers
+
+    rotate = ops.rotary_embedding.default
 
     def init(self, *values, **keywords):
         super(type(self), self).__init__(*values, **keywords)
@@ -66,9 +72,8 @@ def rotary():
         if key is None:  # a layer that shares the keys of another one
             return super(type(self), self).forward_cuda(positions, query, key)
         tokens = positions.numel()
-        ops.rotary_embedding(positions.flatten(), query.view(tokens, -1, self.head_size),
-                             key.view(tokens, -1, self.head_size), self.fk_table, rotary_dim=self.rotary_dim,
-                             interleaved=not self.is_neox_style)
+        rotate(positions.flatten(), query.view(tokens, -1, self.head_size), key.view(tokens, -1, self.head_size),
+               self.fk_table, rotary_dim=self.rotary_dim, interleaved=not self.is_neox_style)
         return query, key
 
     for name in ("RotaryEmbedding", "Llama3RotaryEmbedding", "YaRNScalingRotaryEmbedding"):

@@ -143,7 +143,11 @@ class Source:
             return contract.axes[name]
         if name in contract.scalars:
             return contract.scalars[name].code
-        known = {*contract.axes, *contract.scalars, *contract.tensors}
+        strides = contract.strides()
+        if name in strides:
+            slot, axis = strides[name]
+            return f"fk_triton::tensor({slot.code}).stride({axis})"
+        known = {*contract.axes, *contract.scalars, *contract.tensors, *strides}
         raise Problem(f"`{name}` is nothing that the contract of `{contract.op}` has{nearest(name, known)}", self.lines.get("PROGRAM", 0))
 
     def compiled(self, arches, folder):

@@ -27,7 +27,9 @@ def takes_text(source, kernel):
         view = f"fk_triton::tensor({slot.code})"
         parts.append(f"{view}.dtype == {C_DTYPES[dtype] if dtype else 0}")
         if dtype and slot.strided:
-            parts += [f"{view}.compact({axis})" for axis in range(len(slot.shape) - 1)]
+            parts += [f"{view}.compact({axis})" for axis in range(len(slot.shape) - 1) if f"{name}_stride_{axis}" not in passed]
+        if dtype:
+            parts.append(f"{view}.reach({len(slot.shape)}) <= INT32_MAX")  # TileLang computes offsets in 32 bits
         if dtype and slot.section != "weights":
             parts.append(f"{view}.aligned")
     variant = source.variants[kernel.variant]

@@ -52,6 +52,12 @@ struct Tensor {
   bool compact(int axis) const {
     return !dtype || shape[axis] <= 1 || strides[axis] == shape[axis + 1] * strides[axis + 1];
   }
+  // The largest offset of an element from `data`, in elements.
+  int64_t reach(int axes) const {
+    int64_t sum = 0;
+    for (int axis = 0; dtype && axis < axes; ++axis) sum += (shape[axis] - 1) * strides[axis];
+    return sum;
+  }
 };
 inline Tensor tensor(const fk_in* view) {
   if (!view) return {};

@@ -19,6 +19,8 @@ CASES = {
     "euler_velocity": ("EulerDiscreteScheduler", dict(prediction_type="v_prediction", final_sigmas_type="sigma_min"), 8, 0),
     "flux": ("FlowMatchEulerDiscreteScheduler", dict(base_image_seq_len=256, base_shift=0.5, max_image_seq_len=4096, max_shift=1.15, shift=3.0, use_dynamic_shifting=True), 28, 1024),
     "flow_match": ("FlowMatchEulerDiscreteScheduler", dict(shift=3.0), 9, 0),
+    "flux_schnell": ("FlowMatchEulerDiscreteScheduler", dict(shift=1.0), 4, 4096),
+    "flux_shift": ("FlowMatchEulerDiscreteScheduler", dict(shift=3.0), 7, 64),
 }
 
 
@@ -28,8 +30,10 @@ def main():
         scheduler = getattr(diffusers, kind)(**config)
         more = {}
         if tokens:  # as in FluxPipeline
-            slope = (config["max_shift"] - config["base_shift"]) / (config["max_image_seq_len"] - config["base_image_seq_len"])
-            more = dict(mu=config["base_shift"] + (tokens - config["base_image_seq_len"]) * slope, sigmas=numpy.linspace(1.0, 1 / steps, steps))
+            more = dict(sigmas=numpy.linspace(1.0, 1 / steps, steps))
+            if config.get("use_dynamic_shifting"):
+                slope = (config["max_shift"] - config["base_shift"]) / (config["max_image_seq_len"] - config["base_image_seq_len"])
+                more["mu"] = config["base_shift"] + (tokens - config["base_image_seq_len"]) * slope
             scheduler.set_timesteps(**more)
         else:
             scheduler.set_timesteps(steps)

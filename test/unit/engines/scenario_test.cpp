@@ -98,9 +98,40 @@ TEST_CASE("scenario_of_a_model_stands_in_its_file") {
   CHECK(fk::find_scenario("scenarios/mixtral.yaml") == fk::find_scenario("mixtral"));
   CHECK_THAT(message_of<fk::Error>([] { fk::find_scenario("scenarios/mixtrl.yaml"); }),
              ContainsSubstring("`mixtral`"));
-  CHECK_THAT(message_of<fk::Error>(
-                 [] { fk::load_scenario(fk::find_model_info("starcoder2").where, "tiny"); }),
-             ContainsSubstring("has no scenario"));
+}
+
+// If this fails, `list models` names a model which `run` does not know, or `run` takes another one.
+TEST_CASE("scenario_of_every_model_is_found_by_the_names_of_the_model") {
+  for (const auto& info : fk::load_model_infos()) {
+    INFO(info.arch);
+    CHECK(fk::find_scenario(info.arch) == info.where);
+    for (const auto& type : info.model_types) CHECK(fk::find_scenario(type) == info.where);
+    CHECK(fk::load_scenario(info.where, "tiny").arch == info.arch);
+  }
+}
+
+// A model without a scenario of its own has the requests of its domain, and the library's sizes.
+TEST_CASE("scenario_of_a_domain_drives_a_model_without_one") {
+  const auto file = fk::find_scenario("starcoder2");
+  const fk::Scenario full = fk::load_scenario(file, "full"), tiny = fk::load_scenario(file, "tiny");
+  CHECK(full.name == "starcoder2");
+  CHECK(full.config.integer("hidden_size") == 3072);
+  CHECK(full.limits.dtype == fk::DType::bf16);
+  CHECK(tiny.config.integer("hidden_size") == 128);
+  CHECK(tiny.workloads.size() == 3);
+  CHECK(fk::load_scenario(fk::find_scenario("distilbert"), "tiny").workloads[0].name == "passages");
+}
+
+// If this fails, the user of a config.json does not learn of `import`.
+TEST_CASE("scenario_errors_name_the_nearest_right_thing") {
+  const ScenarioFolder dir;
+  dir.write("config.json", "{}");
+  CHECK_THAT(message_of<fk::Error>([&] { fk::find_scenario(dir.path.string()); }),
+             ContainsSubstring("fk-host import " + dir.path.string()));
+  CHECK_THAT(message_of<fk::Error>([] { fk::find_scenario("meta-llama/Llama-3.1-8B"); }),
+             ContainsSubstring("fk-host list models"));
+  CHECK_THAT(message_of<fk::Error>([] { fk::find_scenario("starcodr2"); }),
+             ContainsSubstring("did you mean `starcoder2`?"));
 }
 
 TEST_CASE("scenario_tiny_applies_sizes_and_scaling") {

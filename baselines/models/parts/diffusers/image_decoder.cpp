@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baselines/models/parts/image_decoder.hpp"
+#include "baselines/models/parts/diffusers/image_decoder.hpp"
 
 #include <cmath>
 
+#include "baselines/models/parts/diffusers/unet.hpp"
 #include "baselines/models/parts/image.hpp"
 #include "baselines/models/parts/sizes.hpp"
-#include "baselines/models/parts/unet.hpp"
 
 namespace fk::parts {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baselines/models/parts/clip_text.hpp"
+#include "baselines/models/parts/diffusers/clip_text.hpp"
 
 #include <algorithm>
 #include <cmath>

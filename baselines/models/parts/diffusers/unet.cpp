@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baselines/models/parts/unet.hpp"
+#include "baselines/models/parts/diffusers/unet.hpp"
 
 #include "baselines/models/parts/image.hpp"
 
