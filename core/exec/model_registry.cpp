@@ -234,8 +234,8 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
       info ? forms().at(info->form)(*info->description, watched) : it->second.make(watched);
   std::vector<std::string> harmless = keys_without_effect(arch);
   for (const char* key : kSwitches)
-    if (config.has(key) && (config.json().at(key) == Json(false) || config.json().at(key).empty()))
-      harmless.emplace_back(key);
+    if (const auto at = config.json().find(key); at != config.json().end())
+      if (*at == Json(false) || at->empty()) harmless.emplace_back(key);
   config.refuse_unread(watched, harmless);
   const Quantization q = Quantization::of(config);
   if (q.method == "mxfp4" && model->quantization() != q.method)
