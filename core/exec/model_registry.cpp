@@ -33,10 +33,10 @@ std::map<std::string, Entry>& table() {
 const std::vector<std::string>& harmless_keys() {
   static const std::vector<std::string> keys{
       // names, versions, dtypes
-      "_attn_implementation", "_commit_hash", "_name_or_path", "architectures",
-      "attn_implementation", "auto_map", "dtype", "is_llama_config", "model_type",
-      "quantization_config", "tokenizer_class", "torch_dtype", "transformers_version",
-      "unsloth_fixed", "unsloth_version", "_attn_implementation_autoset", "transformers.js_config",
+      "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_name_or_path",
+      "architectures", "attn_implementation", "auto_map", "dtype", "is_llama_config", "model_type",
+      "quantization_config", "tokenizer_class", "torch_dtype", "transformers.js_config",
+      "transformers_version", "unsloth_fixed", "unsloth_version",
       // training
       "attention_dropout", "attention_probs_dropout_prob", "classifier_dropout",
       "embedding_dropout", "gradient_checkpointing", "hidden_dropout_prob", "initializer_range",
@@ -234,8 +234,8 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
       info ? forms().at(info->form)(*info->description, watched) : it->second.make(watched);
   std::vector<std::string> harmless = keys_without_effect(arch);
   for (const char* key : kSwitches)
-    if (config.has(key) && (config.json().at(key) == Json(false) || config.json().at(key).empty()))
-      harmless.emplace_back(key);
+    if (const auto at = config.json().find(key); at != config.json().end())
+      if (*at == Json(false) || at->empty()) harmless.emplace_back(key);
   config.refuse_unread(watched, harmless);
   const Quantization q = Quantization::of(config);
   if (q.method == "mxfp4" && model->quantization() != q.method)

@@ -67,7 +67,7 @@ run(["run", work / "config.json"], 2, "fk-host import")
 run(["run", "sizeless", "--device", "cpu"], 2, "hidden_size", "fk-host import CONFIG", FK_REGISTRY_PATH=work / "mine")
 # A folder's name may have dots. The scenario belongs to the home, where a name finds it.
 home, dotted = work / "home", work / "Small-2.5-0.5B"
-(home / "scenarios").mkdir(parents=True), dotted.mkdir()
+shutil.copytree(source / "scenarios", home / "scenarios"), dotted.mkdir()
 (home / "registry").symlink_to(source / "registry")
 (dotted / "config.json").write_text(json.dumps(config))
 run(["import", dotted], 0, f"scenario: {home}/scenarios/Small-2.5-0.5B.yaml", "fk-host run Small-2.5-0.5B", FK_HOME=home)

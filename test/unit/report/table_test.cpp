@@ -72,10 +72,10 @@ TEST_CASE("table_breaks_names_last_and_at_their_parts") {
   }
   const TableColumns columns("42");
   CHECK(table.text(false) ==
-        "  op                  what it computes\n"
-        "  bidirectional_      attention of a\n"
-        "  attention           sequence over\n"
-        "                      itself\n");
+        "  op                    what it computes\n"
+        "  bidirectional_        attention of a\n"
+        "  attention             sequence over\n"
+        "                        itself\n");
 }
 
 TEST_CASE("table_that_stays_too_wide_becomes_a_list") {
