@@ -54,8 +54,10 @@ void RequestForm::add_tensors(Request& request, uint64_t seed) const {
   std::vector<float> shapes;
   if (const RequestTensor* grid = images()) {
     // A request keeps one token of text.
-    shapes =
-        random_images(grid->square, std::min(length - 1, grid->shape[0]), grid->shape[0], seed);
+    int64_t most = length - 1;
+    for (const auto& wanted : tensors)
+      if (wanted.ragged) most = std::min(most, wanted.shape[0] / wanted.multiple);
+    shapes = random_images(grid->square, most, grid->shape[0], seed);
     if (shapes.empty()) return;
     for (size_t i = 0; i < shapes.size(); i += 3)
       rows += static_cast<int64_t>(shapes[i] * shapes[i + 1] * shapes[i + 2]) /

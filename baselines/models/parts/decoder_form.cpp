@@ -489,8 +489,10 @@ bool DecoderForm::has_plain_layers() const {
 }
 
 DecoderForm read_decoder_form(const Config& description, const Config& config) {
-  const Config words = words_of(config);
-  return Reader(description, words).read(config);
+  // Keys of the words may stand outside of their object too. A reading there notes them.
+  if (config.is_object("text_config"))
+    Reader(description, config.with(config.child("text_config").json())).read(config);
+  return Reader(description, words_of(config)).read(config);
 }
 
 }  // namespace fk::parts
