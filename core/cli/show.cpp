@@ -3,6 +3,7 @@
 // verdict.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -63,16 +64,21 @@ void print_model(const ModelInfo& m) {
 // The lower ops that replace one call of `op`; empty when these calls contain none.
 std::vector<std::string> expanded(const Catalog& catalog, const Graph& graph,
                                   const std::vector<Call>& calls, const std::string& op) {
+  std::optional<Graph> bare;  // copied for each call, so without calls
+  const int level = catalog.at(op).level;
   for (const auto& call : calls) {
-    if (!find_expansion(call.contract->op)) continue;
-    Graph scratch = graph;
-    scratch.calls.clear();
-    Graph inner = expand(catalog, std::move(scratch), call);
+    const bool found = call.contract->op == op;
+    if (!(found || call.contract->level > level) || !find_expansion(call.contract->op)) continue;
+    if (!bare) {
+      bare = graph;
+      bare->calls.clear();
+    }
+    Graph inner = expand(catalog, *bare, call);
     const std::vector<Call> next = std::move(inner.calls);
     std::vector<std::string> names;
-    if (call.contract->op == op) {
+    if (found) {
       for (const auto& one : next) names.push_back(one.contract->op);
-    } else if (call.contract->level > catalog.at(op).level) {
+    } else {
       names = expanded(catalog, inner, next, op);
     }
     if (!names.empty()) return names;

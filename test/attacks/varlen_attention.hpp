@@ -2,6 +2,7 @@
 // The common parts of attacks on attention_varlen: rows of heads, and the keys that a query sees.
 #pragma once
 #include "attack.hpp"
+#define FK_ATTENTION_VARLEN_EDITION 1
 #include "fk/ops/attention_varlen.h"
 
 namespace attack {

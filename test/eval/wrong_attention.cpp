@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_varlen in which every token sees itself alone: fast and wrong, and not a mutant's
 // answer either, because the residual stream is right.
+#define FK_ATTENTION_VARLEN_EDITION 1
 #include "fk/ops/attention_varlen.h"
 
 #include <cstring>

@@ -4,6 +4,7 @@
 #define FK_REFERENCE "baselines/reference/attention/attention_varlen.cpp"
 #include "../reference.hpp"
 #include "children.hpp"
+#define FK_ENCODER_ATTENTION_EDITION 1
 #include "fk/ops/encoder_attention.h"
 #include "fk/ops/linear.h"
 

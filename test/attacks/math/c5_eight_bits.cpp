@@ -12,6 +12,7 @@
 //
 // size: ci
 #include "../attack.hpp"
+#define FK_ENCODER_ATTENTION_EDITION 1
 #include "fk/ops/encoder_attention.h"
 
 namespace {
