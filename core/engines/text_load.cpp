@@ -142,7 +142,7 @@ std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadS
   if (const auto sampling = keys.yaml().find("sampling")) read_sampling(*sampling, load->sampling_);
   load->image_rows_ = keys.get("image_rows", 0, kImageSide, -1);
   load->image_columns_ = keys.get("image_columns", 0, kImageSide, load->image_rows_);
-  const int64_t squares = std::max<int64_t>(0, load->image_rows_ * load->image_columns_);
+  const int64_t squares = load->image_rows_ > 0 ? load->image_rows_ * load->image_columns_ : 0;
   const auto rows = raw_lengths(keys);
   auto& lengths = load->lengths_;
   size_t skipped_in_a_row = 0;
