@@ -220,7 +220,7 @@ for keys, part in (("requests: 1000000000000, prompt: 5, output: 2", "at most 10
     run(["run", work / "alike.yaml", "--device", "cpu"], 2, part)
 
 # Caches that are larger than what is free are refused before they are filled.
-bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
+bad.write_text(text.replace("max_context: 64", "max_context: 100000000"))
 run(["run", bad], 3, " for caches", " of memory are free", "smaller limits")
 
 # A candidate: scaffold, build, check, run.
