@@ -183,6 +183,7 @@ class ScenarioRun {
         longest_request(correctness_, workloads_), progress, divided_});
     if (!open_oracle()) return false;
     for (const auto& block : oracle_->weights()) report_.weights_bytes += block.bytes;
+    report_.random_weights = scenario_.weights.empty() && report_.weights_bytes > 0;
     report_.device = oracle_->info().device;
     enter("the oracle computes");
     if (!oracle_->drive(correctness_, round_options("the oracle computes"), wanted_))
