@@ -22,7 +22,6 @@
 #include "core/scenario/verify.hpp"
 
 namespace fk {
-
 namespace {
 
 constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
