@@ -10,27 +10,6 @@ namespace fkc {
 // only this form has a and b.
 enum class Form { gated, delta, low_rank };
 
-// kCount neighbouring elements as float32, a multiple of four. aligned: in vectors of four.
-template <int kCount, class T>
-__device__ void load_run(const T* from, bool aligned, float (&to)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; i += 4) {
-    if (aligned) {
-      float four[4];
-      load_floats(from + i, four);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) to[i + k] = four[k];
-    } else {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) to[i + k] = to_float(from[i + k]);
-    }
-  }
-}
-// Rows start at multiples of four elements.
-inline bool in_fours(const fk_in* view) {
-  return fk_alignment(view) % std::min<int64_t>(view->dtype.bits / 2, FK_ALIGNMENT) == 0;
-}
-
 // Vectors of heads of tokens. Strides are in elements.
 template <class T>
 struct HeadVectors {
