@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu, activation, silu_and_mul, activation_and_mul, swiglu_oai: eight results per thread.
+// gelu, activation, silu_and_mul, activation_and_mul, swiglu_oai: eight results per thread. gelu
+// and activation have one where rows are no whole vectors.
 #define FK_ACTIVATION_EDITION 1
 #include "fk/ops/activation.h"
 #include "fk/ops/activation_and_mul.h"
@@ -23,6 +24,13 @@ struct Map {
     for (int k = 0; k < 8; ++k) v.at[k] = from_float<T>(F{}(to_float(v.at[k])));
     store8(out + i * 8, v);
   }
+};
+
+template <class T, class F>
+struct MapElements {
+  const T* x;
+  T* out;
+  __device__ void operator()(int64_t i) const { out[i] = from_float<T>(F{}(to_float(x[i]))); }
 };
 
 // Rows of x are gates, then factors.
@@ -66,9 +74,11 @@ void need_vectors(const fk_in* x, int64_t size) {
   need(size % 8 == 0, "size: a multiple of 8 only");
 }
 template <class F>
-void map(const fk_in* x, const fk_out* out, const fk_ctx& ctx, F) {
+void map(const fk_in* x, const fk_out* out, int64_t size, const fk_ctx& ctx, F) {
   dispatch(x, [&](auto type) {
     using T = decltype(type);
+    if (size % 8)
+      return for_each_item(fk_numel(x), ctx, MapElements<T, F>{fk::data<T>(x), fk::data<T>(out)});
     for_each_item(fk_numel(x) / 8, ctx, Map<T, F>{fk::data<T>(x), fk::data<T>(out)});
   });
 }
@@ -83,25 +93,25 @@ void map_and_mul(const fk_in* x, const fk_out* out, int64_t size, const fk_ctx& 
 
 struct GeluOp : Base<fk::gelu> {
   using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_vectors(max.x, init.size);
+  static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(max.x);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (init.approximate)
-      map(a.x, a.out, ctx, GeluTanh{});
+      map(a.x, a.out, init.size, ctx, GeluTanh{});
     else
-      map(a.x, a.out, ctx, Gelu{});
+      map(a.x, a.out, init.size, ctx, Gelu{});
   }
 };
 struct Activation : Base<fk::activation> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_vectors(max.x, init.size);
+    need_16bit(max.x);
     need(with_kind(init.kind, [](auto) {}),
          "kind: relu, relu2, silu, sigmoid, tanh, quick_gelu and mish only");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    with_kind(init.kind, [&](auto f) { map(a.x, a.out, ctx, f); });
+    with_kind(init.kind, [&](auto f) { map(a.x, a.out, init.size, ctx, f); });
   }
 
  private:
@@ -146,7 +156,7 @@ struct ActivationAndMul : Base<fk::activation_and_mul> {
     const auto go = [&](auto f) { map_and_mul(a.x, a.out, init.size, ctx, f); };
     switch (init.kind) {
       case FK_ACTIVATION_AND_MUL_KIND_GELU:
-        return go(Gelu{});
+        return go(GeluOfProduct{});
       case FK_ACTIVATION_AND_MUL_KIND_GELU_TANH:
         return go(GeluTanh{});
       case FK_ACTIVATION_AND_MUL_KIND_SILU:

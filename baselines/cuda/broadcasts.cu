@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// modulate, scaled_add, linear_combination: sums and products of rows with rows of images, eight
-// elements per thread.
+// modulate, scaled_add, linear_combination, box_refine: sums and products of rows with rows of
+// images, eight elements per thread.
 #define FK_SCALED_ADD_EDITION 2
+#include "fk/ops/box_refine.h"
 #include "fk/ops/linear_combination.h"
 #include "fk/ops/modulate.h"
 #include "fk/ops/scaled_add.h"
@@ -81,6 +82,37 @@ struct Combination {
   }
 };
 
+// An element: rows of any width, without gates.
+template <class T>
+struct ScaledAddElements {
+  const T *x, *y;
+  T* out;
+  float scale;
+  __device__ void operator()(int64_t i) const {
+    out[i] = from_float<T>((x ? to_float(x[i]) : 0.F) + scale * to_float(y[i]));
+  }
+};
+
+// sigmoid(delta + log(a / b)) is a / (a + b * e^-delta).
+template <class D, class T>
+struct RefinedBoxes {
+  const D* delta;
+  const T* reference;
+  T* out;
+  float eps;
+  __device__ void operator()(int64_t i) const {
+    float d[4], r[4];
+    load_floats(delta + i * 4, d), load_floats(reference + i * 4, r);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const float inside = fminf(fmaxf(r[k], 0.F), 1.F), a = fmaxf(inside, eps),
+                  b = fmaxf(1.F - inside, eps);
+      r[k] = a / (a + b * __expf(-d[k]));
+    }
+    store_floats(out + i * 4, r);
+  }
+};
+
 struct Modulate : Base<fk::modulate> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
@@ -107,13 +139,17 @@ struct ScaledAdd : Base<fk::scaled_add> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
     need_16bit(max.y);
-    need(init.size % 8 == 0, "size: a multiple of 8 only");
+    need(init.size % 8 == 0 || !max.gate.or_null, "size: with gate a multiple of 8 only");
     need_parameter(max.gate.or_null, max.y);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const fk_in* gate = a.gate.or_null;
     dispatch(a.y, [&](auto type) {
       using T = decltype(type);
+      if (init.size % 8)
+        return for_each_item(fk_numel(a.y), ctx,
+                             ScaledAddElements<T>{fk::data<T>(a.x), fk::data<T>(a.y),
+                                                  fk::data<T>(a.out), float(init.scale)});
       for_each_item(fk_numel(a.y) / 8, ctx,
                     ScaledAddRows<T>{fk::data<T>(a.x), fk::data<T>(a.y), fk::data<T>(a.out),
                                      parameter<T>(gate), init.gate_rows, gate ? gate->shape[0] : 1,
@@ -142,6 +178,25 @@ struct LinearCombination : Base<fk::linear_combination> {
     });
   }
 };
+struct BoxRefine : Base<fk::box_refine> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need(init.size % 4 == 0, "size: a multiple of 4 only");
+    need(FK_DTYPE(max.out) == FK_DTYPE(max.reference), "out: the dtype of reference only");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    with_float(a.delta, [&](auto from) {
+      with_float(a.reference, [&](auto to) {
+        using D = decltype(from);
+        using T = decltype(to);
+        for_each_item(fk_numel(a.delta) / 4, ctx,
+                      RefinedBoxes<D, T>{fk::data<D>(a.delta), fk::data<T>(a.reference),
+                                         fk::data<T>(a.out), float(init.eps)});
+      });
+    });
+  }
+};
+FK_OP(box_refine, BoxRefine);
 FK_OP(linear_combination, LinearCombination);
 FK_OP(modulate, Modulate);
 FK_OP(scaled_add, ScaledAdd);
