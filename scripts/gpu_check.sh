@@ -15,7 +15,7 @@
 #                                         fk-host says is too large for one GPU runs on two where there are, or is left out
 # with several GPUs (the first two with --full, too):
 #   failing collectives                   ranks that die, hang or do something else (test/ranks/odd.cu); every collective as a candidate
-#   exchanges divided                     conformance of collectives with a GPU for each rank; models divided between 2, 3 and 4
+#   exchanges divided                     conformance of collectives with a GPU for each rank; every model with laws of division, between 2 and 4 ranks
 # with --full also:
 #   sanitize                              compute-sanitizer over the smoke cases of `cuda`
 #   precision latency neighbours ops      the judge's clock, its speed, what a candidate leaves; times of the main ops at real sizes
@@ -84,9 +84,8 @@ verify() { # NAME CASES... -- OPTIONS...
   shift
   while [[ $1 != -- ]]; do cases+=("$1"); shift; done
   shift
-  timeout -k 10 300 "$host" verify "${cases[@]}" "$@" --json "$parts/verify-$name.json" >/dev/null
-  local status=$?
-  summarize "$parts/verify-$name.json" && return $status
+  timeout -k 10 "${most:-300}" "$host" verify "${cases[@]}" "$@" --json "$parts/verify-$name.json" >/dev/null
+  summarize "$parts/verify-$name.json"
 }
 check() { # NAME PLUGIN OPTIONS...
   local name="check-$1"
@@ -244,12 +243,13 @@ part_exchanges() {
   return $bad
 }
 part_divided() {
-  local how bad=0
-  for how in "llama --tp 2" "llama --tp 2 --overlap" "mixtral --tp 2 --overlap" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
-    # shellcheck disable=SC2086
-    verify "${how//[ -]/}" test/golden/${how%% *} -- ${how#* } --device cuda || bad=1
-  done
-  return $bad
+  local cases=(test/golden/*/config.json)
+  cases=("${cases[@]%config.json}")
+  divided() { most=900 verify "${*//[ -]/}" "${cases[@]}" -- "$@" --device cuda; }
+  all_of "divided --tp 2" "divided --tp 4" "divided --ep 2" "divided --ep 4" "divided --tp 2 --ep 2"
+  local status=$?
+  cases=(test/golden/llama/ test/golden/mixtral/)
+  divided --tp 2 --overlap && return $status
 }
 part_rivals() { python3 scripts/gpu/ranks.py "$parts/ranks.json" --host "$host"; }
 
