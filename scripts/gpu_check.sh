@@ -243,13 +243,20 @@ part_exchanges() {
   return $bad
 }
 part_divided() {
-  local cases=(test/golden/*/config.json)
-  cases=("${cases[@]%config.json}")
-  divided() { most=900 verify "${*//[ -]/}" "${cases[@]}" -- "$@" --device cuda; }
-  all_of "divided --tp 2" "divided --tp 4" "divided --ep 2" "divided --ep 4" "divided --tp 2 --ep 2"
+  local all=(test/golden/*/config.json) half jobs=() how
+  all=("${all[@]%config.json}")
+  half=$((${#all[@]} / 2))
+  divided() { # FIRST NUMBER OPTIONS...: as many cases from the first on
+    local name="${*:3}" first="$1" number="$2"
+    shift 2
+    most=900 verify "${name//[ -]/}-$first" "${all[@]:first:number}" -- "$@" --device cuda
+  }
+  for how in "--tp 2" "--tp 4"; do jobs+=("divided 0 $half $how" "divided $half ${#all[@]} $how"); done
+  for how in "--ep 2" "--ep 4" "--tp 2 --ep 2"; do jobs+=("divided 0 ${#all[@]} $how"); done
+  all_of "${jobs[@]}"
   local status=$?
-  cases=(test/golden/llama/ test/golden/mixtral/)
-  divided --tp 2 --overlap && return $status
+  all=(test/golden/llama/ test/golden/mixtral/)
+  divided 0 2 --tp 2 --overlap && return $status
 }
 part_rivals() { python3 scripts/gpu/ranks.py "$parts/ranks.json" --host "$host"; }
 
