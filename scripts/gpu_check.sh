@@ -84,7 +84,7 @@ verify() { # NAME CASES... -- OPTIONS...
   shift
   while [[ $1 != -- ]]; do cases+=("$1"); shift; done
   shift
-  timeout -k 10 "${most:-300}" "$host" verify "${cases[@]}" "$@" --json "$parts/verify-$name.json" >/dev/null
+  timeout -k 10 300 "$host" verify "${cases[@]}" "$@" --json "$parts/verify-$name.json" >/dev/null
   summarize "$parts/verify-$name.json"
 }
 check() { # NAME PLUGIN OPTIONS...
@@ -242,22 +242,7 @@ part_exchanges() {
   done
   return $bad
 }
-part_divided() {
-  local all=(test/golden/*/config.json) half jobs=() how
-  all=("${all[@]%config.json}")
-  half=$((${#all[@]} / 2))
-  divided() { # FIRST NUMBER OPTIONS...: as many cases from the first on
-    local name="${*:3}" first="$1" number="$2"
-    shift 2
-    most=900 verify "${name//[ -]/}-$first" "${all[@]:first:number}" -- "$@" --device cuda
-  }
-  for how in "--tp 2" "--tp 4"; do jobs+=("divided 0 $half $how" "divided $half ${#all[@]} $how"); done
-  for how in "--ep 2" "--ep 4" "--tp 2 --ep 2"; do jobs+=("divided 0 ${#all[@]} $how"); done
-  all_of "${jobs[@]}"
-  local status=$?
-  all=(test/golden/llama/ test/golden/mixtral/)
-  divided 0 2 --tp 2 --overlap && return $status
-}
+part_divided() { python3 scripts/gpu/divided.py "$parts/divided.json" --host "$host"; }
 part_rivals() { python3 scripts/gpu/ranks.py "$parts/ranks.json" --host "$host"; }
 
 part_sanitize() { HOST="$host" scripts/gpu/sanitize.sh "$out"; }

@@ -22,7 +22,7 @@ def of_check(report):
 
 def undivided(case):
     """The model has no law of division for these ranks, and its error says so."""
-    return not case["passed"] and re.search(r"divided|between \d+ ranks", case["error"])
+    return not case["passed"] and bool(re.search(r"divided|between \d+ ranks", case["error"]))
 
 
 def of_verify(report, name):
