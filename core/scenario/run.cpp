@@ -106,8 +106,10 @@ class ScenarioRun {
     options.device = options_.device;
     options.sandbox = options_.sandbox;
     options.patience_s = kPatienceBaseline;
-    options.payload_bytes_max = std::max<uint64_t>(
-        uint64_t{1} << 20, static_cast<uint64_t>(scenario_.engine->form().vocabulary) * 4 +
+    // Features of all tokens of a batch of images need more than logits of long prompts.
+    options.payload_bytes_max =
+        std::max<uint64_t>(options.payload_bytes_max,
+                           static_cast<uint64_t>(scenario_.engine->form().vocabulary) * 4 +
                                static_cast<uint64_t>(scenario_.limits.max_context) * (64 << 10));
     return options;
   }

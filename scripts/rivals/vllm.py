@@ -25,7 +25,7 @@ NEAREST = {  # providers whose kernels are nearest to vLLM's own: FlashAttention
     "attention": ["paged_attention=flashinfer", "kv_cache_append=cuda_reference", "rotary_embedding=flashinfer"],
     "mlp": ["linear=cublas", "silu_and_mul=flashinfer"],
     "norms": [],  # torch.compile writes vLLM's; no provider's are near
-    "moe": ["fused_moe=cuda_reference"],
+    "moe": [],  # vLLM's are in Triton; no provider's are near
 }
 
 
