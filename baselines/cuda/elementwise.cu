@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops and copies of rows, sixteen bytes per thread: silu_and_mul, add, embedding,
-// gather_rows, kv_cache_append, rotary_embedding.
+// Elementwise ops and copies of rows, sixteen bytes per thread: add, embedding, gather_rows,
+// kv_cache_append, rotary_embedding.
 #include "fk/ops/add.h"
 #include "fk/ops/embedding.h"
 #include "fk/ops/gather_rows.h"
 #include "fk/ops/kv_cache_append.h"
 #include "fk/ops/rotary_embedding.h"
-#include "fk/ops/silu_and_mul.h"
 #include "parts/op.cuh"
 #include "parts/rope.cuh"
 
 namespace {
 using namespace fkc;
-
-template <class T> __global__ void silu_and_mul(const T* x, T* out, int64_t rows, int vectors) {
-  wait_for_inputs();
-  const int64_t i = item_of_thread(), row = i / vectors, column = i % vectors;
-  if (row >= rows) return;
-  const T* from = x + row * vectors * 16 + column * 8;
-  const Vec8<T> gate = load8(from), up = load8(from + vectors * 8);
-  Vec8<T> o;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) {
-    const float g = to_float(gate.at[k]);
-    o.at[k] = from_float<T>(silu(g) * to_float(up.at[k]));
-  }
-  store8(out + i * 8, o);
-}
 
 template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t vectors) {
   wait_for_inputs();
@@ -96,21 +80,6 @@ __global__ void __launch_bounds__(kItemThreads, 5) rotate(T* q, T* k, const floa
   }
 }
 
-struct SiluAndMul : Base<fk::silu_and_mul> {
-  using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_16bit(max.x);
-    need(init.size % 8 == 0, "size: a multiple of 8 only");
-  }
-  void forward(const op::forward& a, const fk_ctx& ctx) {
-    const int64_t rows = a.x->shape[0], vectors = init.size / 8;
-    if (!rows) return;
-    dispatch(a.x, [&](auto type) {
-      using T = decltype(type);
-      launch(silu_and_mul<T>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
-    });
-  }
-};
 struct Add : Base<fk::add> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
@@ -196,7 +165,6 @@ struct RotaryEmbedding : Base<fk::rotary_embedding> {
     });
   }
 };
-FK_OP(silu_and_mul, SiluAndMul);
 FK_OP(add, Add);
 FK_OP(embedding, Embedding);
 FK_OP(gather_rows, GatherRows);
