@@ -106,11 +106,9 @@ class ScenarioRun {
     options.device = options_.device;
     options.sandbox = options_.sandbox;
     options.patience_s = kPatienceBaseline;
-    // Features of all tokens of a batch of images need more than logits of long prompts.
-    options.payload_bytes_max =
-        std::max<uint64_t>(options.payload_bytes_max,
-                           static_cast<uint64_t>(scenario_.engine->form().vocabulary) * 4 +
-                               static_cast<uint64_t>(scenario_.limits.max_context) * (64 << 10));
+    const auto logits = static_cast<uint64_t>(scenario_.engine->form().vocabulary) * 4;
+    options.payload_bytes_max +=
+        logits + (static_cast<uint64_t>(scenario_.limits.max_context) << 16);
     return options;
   }
 
