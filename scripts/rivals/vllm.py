@@ -11,11 +11,12 @@ vLLM to a machine without network.
 `gain` loads one engine of vLLM as it comes and one for each group of ops, and asks them in turns. So all see the same clocks.
 `--graph` asks engines with torch.compile and CUDA graphs, vLLM's default; without it they run eagerly. FK_COMMIT names the
 commit where there is no .git. FILE gets JSON after each part."""
-import argparse, datetime, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
+from about import about  # noqa: E402
 from vllm_engines import config_folder, prompts_of, sampling  # noqa: E402
 from vllm_gain import GROUPS, gain, spread  # noqa: E402
 sys.path[:] = [p for p in sys.path if pathlib.Path(p or ".").resolve() != HERE.parent]  # this file is no `import vllm`
@@ -27,20 +28,6 @@ NEAREST = {  # providers whose kernels are nearest to vLLM's own: FlashAttention
     "norms": [],  # torch.compile writes vLLM's; no provider's are near
     "moe": [],  # vLLM's are in Triton; no provider's are near
 }
-
-
-def said(*command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.strip().split("\n")[0]
-    except FileNotFoundError:
-        return ""
-
-
-def about(config):
-    asked = lambda what: said("nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader")
-    return {"command": "scripts/rivals/vllm.py " + " ".join(sys.argv[1:]), "device": asked("name"), "driver": asked("driver_version"),
-            "clocks": asked("clocks.max.sm,clocks.max.mem"), "vllm": VERSION, "config": config,
-            "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
 
 
 def check_version():
@@ -211,7 +198,7 @@ def main():
     os.environ["VLLM_DISABLE_COMPILE_CACHE"] = "1"  # its key does not name the functions of a package
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     out = json.loads(args.file.read_text()) if args.file.exists() else {}
-    out.update(about(args.config))
+    out.update(about("vllm.py", vllm=VERSION, config=args.config))
     save = lambda: args.file.write_text(json.dumps(out, indent=1) + "\n")
     if args.mode == "fk":
         return fk_gain(args, out, save)

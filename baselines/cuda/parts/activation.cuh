@@ -63,4 +63,12 @@ void with_activation(int64_t kind, F f) {
     f(Same{});
 }
 
+// The same for kernels in which the choice costs little.
+__device__ inline float activate(int kind, float v) {
+  if (kind == 1) return Relu{}(v);
+  if (kind == 2) return Silu{}(v);
+  if (kind == 3) return Gelu{}(v);
+  return kind == 4 ? Mish{}(v) : v;
+}
+
 }  // namespace fkc
