@@ -38,6 +38,6 @@ fetch cudnn-frontend-1.32.0 nvidia-cudnn-frontend==1.32.0 c6006556017a4d1c914c52
 fetch fla-core-0.6.0 fla-core==0.6.0 b0708b70e0b119cd58a0a5146ea56cb175cef6ed969d8ac60267e3e077ce3ebd . fla || status=1
 if [[ "${1:-}" == --vllm ]]; then
   vllm=(vllm==0.26.0 adb1e4c9b46d0dfdb094121ae5aad670a42412dd813ed4e5db069ed6a15006de)
-  fetch vllm-mamba-0.26.0 "${vllm[@]}" . vllm/model_executor/layers/mamba/ops vllm/triton_utils || status=1
+  fetch vllm-mamba-0.26.0 "${vllm[@]}" . vllm/model_executor/layers/mamba/ops || status=1
 fi
 exit "$status"

@@ -32,7 +32,7 @@ def _package():
 def kernel(module, name):
     """A function with @triton.jit of fla.ops, without its tuning: the tables of the op's file choose its configuration."""
     _package()
-    fn = getattr(importlib.import_module(f"fla.ops.{module}"), name)
+    fn = getattr(importlib.import_module(f"fla.{module}" if module.startswith("modules.") else f"fla.ops.{module}"), name)
     while type(fn).__name__ not in ("JITFunction", "InterpretedFunction"):
         fn = fn.fn
     return fn

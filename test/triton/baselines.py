@@ -32,6 +32,7 @@ from interpreter import NAMES, TORCH, call, copied, count_with_tensors, load, ne
 # Ops of the sources, with axes. `T` makes requests of different lengths, one of them without tokens. `gaps` are tensors whose rows have gaps.
 GLA = {"H": 3, "D": 24, "DV": 40, "N": 6, "with": []}
 DELTA = GLA | {"H": 4, "G": 2, "DG": 1, "q": "f32", "beta": "f32"}
+MAMBA = {"N": 6, "H": 4, "G": 2, "D": 24, "DS": 40, "with": ["d", "dt_bias"], "x": "f16", "d": "f32", "dt_bias": "f32"}
 DPLR = GLA | {"r": "f32", "w": "f32", "scales": {"a": 0.2, "b": 0.2}}
 CASES = {
     "gated_linear_attention_update": [
@@ -49,6 +50,17 @@ CASES = {
         DELTA | {"B": 3}, DELTA | {"B": 2, "DG": 24, "gaps": ["q", "k", "v", "g", "beta", "recurrent_state"]},
         DELTA | {"B": 2, "D": 80, "DV": 64, "DG": 80, "q": "f16", "numbers": {"qk_l2_norm": 0}, "scales": {"q": 0.3, "k": 0.3}},
         DELTA | {"B": 2, "D": 64, "DV": 32, "q": "f16"}],
+    "gated_delta_rule": [
+        DELTA | {"B": 3, "T": 9}, DELTA | {"B": 2, "T": 7, "DG": 24, "q": "f16", "gaps": ["q", "k", "v", "g", "beta", "recurrent_state"]},
+        DELTA | {"B": 3, "T": 150, "H": 2, "G": 1, "D": 64, "DV": 48, "q": "f16", "gaps": ["q", "v", "beta"]},
+        DELTA | {"B": 1, "T": 70, "H": 1, "G": 1, "D": 128, "DV": 32, "q": "f16", "numbers": {"qk_l2_norm": 0}, "scales": {"q": 0.1, "k": 0.1}}],
+    "selective_state_update": [
+        MAMBA | {"B": 3, "x": "f32", "DS": 9}, MAMBA | {"B": 2, "DS": 200, "with": ["d"], "gaps": ["x", "dt", "b", "c", "ssm_state"]},
+        MAMBA | {"B": 5, "D": 32, "DS": 128, "with": ["dt_bias"], "dt_bias": "f16", "numbers": {"dt_softplus": 0}}],
+    "ssd_chunk_scan": [
+        MAMBA | {"B": 3, "T": 100, "numbers": {"chunk_size": 64}, "gaps": ["x", "dt", "b", "c", "ssm_state"]},
+        MAMBA | {"B": 4, "T": 90, "DS": 136, "with": ["dt_bias"], "numbers": {"chunk_size": 32, "dt_min": 0.1, "dt_max": 0.2}},
+        MAMBA | {"B": 2, "T": 300, "H": 2, "G": 1, "D": 64, "DS": 64, "ssm_state": "f16", "numbers": {"chunk_size": 256}}],
     "dplr_recurrence_update": [
         DPLR | {"B": 3}, DPLR | {"B": 2, "r": "f16", "gaps": list("rwkvab") + ["recurrent_state"]},
         DPLR | {"B": 2, "D": 80, "DV": 64, "r": "f16", "w": "f16", "recurrent_state": "f16"}],
@@ -56,7 +68,7 @@ CASES = {
         DPLR | {"B": 3, "T": 9}, DPLR | {"B": 4, "T": 7, "r": "f16", "gaps": list("rwkvab") + ["recurrent_state"]},
         DPLR | {"B": 2, "T": 5, "D": 80, "DV": 64, "r": "f16", "w": "f16", "recurrent_state": "f16"}],
 }
-INIT = {"H": "num_heads", "G": "num_k_heads", "DG": "gate_dim", "D": "head_dim", "DV": "v_head_dim"}
+INIT = {"DS": "state_size", "H": "num_heads", "G": "num_k_heads", "DG": "gate_dim", "D": "head_dim", "DV": "v_head_dim"}
 
 
 def tensor_of(slot, shape, dtype, case):
@@ -69,7 +81,7 @@ def tensor_of(slot, shape, dtype, case):
         return torch.randperm(case["N"])[:case["B"]].to(torch.int32)
     if name == "has_initial_state":
         return (torch.arange(case["B"]) % 2).to(torch.int32)
-    uniform = {"g": (-1, -0.01), "w": (-0.6, -0.01), "decay": (-0.5, -0.01), "beta": (0.05, 1), "a_log": (-8, -0.5)}.get(name)
+    uniform = {"g": (-1, -0.01), "w": (-0.6, -0.01), "decay": (-0.5, -0.01), "beta": (0.05, 1), "a": (-8, -0.5) if slot.section == "weights" else None}.get(name)
     made = torch.rand(shape) * (uniform[1] - uniform[0]) + uniform[0] if uniform else torch.randn(shape)
     return (made * case.get("scales", {}).get(name, 1)).to(TORCH[dtype])
 
@@ -97,7 +109,9 @@ def run(source, case):
         tensors[name] = with_gap(made) if name in case.get("gaps", ()) else made
     numbers = {axis: case[axis] for axis in contract.axes}
     numbers |= {name: slot.default and float(slot.default) for name, slot in contract.scalars.items()}
-    numbers |= {INIT.get(axis, axis): size for axis, size in numbers.items() if axis in INIT}
+    numbers |= {INIT[axis]: size for axis, size in numbers.items() if axis in INIT}
+    if "num_groups" in contract.scalars:
+        numbers["num_groups"] = case["G"]
     numbers |= {"scale": 0.3} if "scale" in contract.scalars else {}
     numbers |= {"max_query_len": case.get("T")} | case.get("numbers", {})
     # The reference, on copies.
