@@ -226,7 +226,8 @@ def main():
     words = ["FILE" if word == arguments.file else word for word in sys.argv[1:]]
     out = {"command": shlex.join(["scripts/gpu/ranks.py", *words]), "device": f"{gpus} x {said('nvidia-smi', '--query-gpu=name', '--format=csv,noheader').splitlines()[0]}",
            "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0],
-           "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"), "steps": {}}
+           "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
+           "nccl": "without NVLink multicast" if os.environ.get("NCCL_NVLS_ENABLE", "0") == "0" else "with NVLink multicast", "steps": {}}
     bad = False
     for name, command, most in wanted:
         step = out["steps"][name] = run(command, arguments.most or most)

@@ -30,6 +30,10 @@ NEAREST = {  # providers whose kernels are nearest to vLLM's own: FlashAttention
 }
 
 
+def multicast():
+    return "without NVLink multicast" if os.environ.get("NCCL_NVLS_ENABLE", "0") == "0" else "with NVLink multicast"
+
+
 def check_version():
     """Imports vLLM, or ends with a sentence."""
     try:
@@ -198,7 +202,8 @@ def main():
     os.environ["VLLM_DISABLE_COMPILE_CACHE"] = "1"  # its key does not name the functions of a package
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     out = json.loads(args.file.read_text()) if args.file.exists() else {}
-    out.update(about("vllm.py", vllm=VERSION, config=args.config))
+    out.update(about("vllm.py", vllm=VERSION, config=args.config,
+                     **({"nccl": multicast()} if args.tp > 1 else {})))
     save = lambda: args.file.write_text(json.dumps(out, indent=1) + "\n")
     if args.mode == "fk":
         return fk_gain(args, out, save)
