@@ -108,6 +108,65 @@ struct Resize {
   }
 };
 
+// Pixels [first, last) of an axis under an antialiasing filter, and their weights.
+struct Filter {
+  float centre, wide, share;
+  int first, last, cubic;
+  __device__ Filter(int in, int out, int at, int is_cubic) : cubic(is_cubic) {
+    const float scale = float(in) / float(out);
+    wide = fmaxf(scale, 1.F), centre = scale * (float(at) + 0.5F);
+    const float support = (cubic ? 2.F : 1.F) * wide;
+    first = max(int(centre - support + 0.5F), 0), last = min(int(centre + support + 0.5F), in);
+    float sum = 0;
+    share = 1;
+    for (int i = first; i < last; ++i) sum += weight(i);
+    share = 1.F / sum;
+  }
+  __device__ float weight(int i) const {
+    const float x = fabsf((float(i) - centre + 0.5F) / wide);
+    if (!cubic) return share * fmaxf(1.F - x, 0.F);
+    if (x < 1.F) return share * ((1.5F * x - 2.5F) * x * x + 1.F);
+    return x < 2.F ? share * (((x - 5.F) * x + 8.F) * x - 4.F) * -0.5F : 0.F;
+  }
+};
+
+template <class T>
+struct ResizeFiltered {
+  const T* in;
+  T* out;
+  Pixels pixels;
+  int high, wide, cubic;  // of x
+  int64_t images;         // of x
+  const float* sizes;     // of each image of the result; null: that of all
+  __device__ void operator()(int64_t i) const {
+    int64_t image;
+    int y, x, vector, out_high = pixels.high, out_wide = pixels.wide;
+    pixels.split(i, image, y, x, vector);
+    if (sizes) {
+      const int room = out_high * out_wide, p = y * out_wide + x;
+      out_high = min(max(int(sizes[2 * image]), 1), room);
+      out_wide = min(max(int(sizes[2 * image + 1]), 1), room / out_high);
+      const int from = p < out_high * out_wide ? p : 0;
+      y = from / out_wide, x = from % out_wide;
+    }
+    const Filter rows(high, out_high, y, cubic), columns(wide, out_wide, x, cubic);
+    const int channels = pixels.vectors * 8;
+    float sum[8] = {};
+    for (int row = rows.first; row < rows.last; ++row) {
+      const T* const line = in + ((image % images * high + row) * wide) * channels + vector * 8;
+      const float down = rows.weight(row);
+      for (int column = columns.first; column < columns.last; ++column) {
+        const float weight = down * columns.weight(column);
+        float v[8];
+        load_floats(line + int64_t(column) * channels, v);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) sum[k] += weight * v[k];
+      }
+    }
+    store_floats(out + i * 8, sum);
+  }
+};
+
 void need_images(const fk_in* x, const fk_in* out, int64_t size) {
   need_16bit(x);
   need(size % 8 == 0, "size: a multiple of 8 only");
@@ -154,11 +213,13 @@ struct Resize2d : Base<fk::resize2d> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
     need_images(max.x, fk_as_in(max.out), init.size);
-    need(!max.sizes.or_null, "sizes: none");
-    need(init.mode != FK_RESIZE2D_MODE_BICUBIC && !init.antialias,
-         "mode: nearest and bilinear without antialias only");
-    need(init.mode != FK_RESIZE2D_MODE_NEAREST || !init.align_corners,
-         "mode: nearest has no align_corners");
+    const bool filtered = init.antialias;
+    need(filtered || !max.sizes.or_null, "sizes: with antialias only");
+    need(filtered || init.mode != FK_RESIZE2D_MODE_BICUBIC, "mode: bicubic with antialias only");
+    need(!filtered || !init.align_corners, "antialias: not with align_corners");
+    need(max.out->shape[1] * max.out->shape[2] < INT32_MAX, "images: smaller");
+    need(init.mode != FK_RESIZE2D_MODE_NEAREST || (!init.align_corners && !filtered),
+         "mode: nearest has neither align_corners nor antialias");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const auto axis = [&](int n) {
@@ -176,7 +237,15 @@ struct Resize2d : Base<fk::resize2d> {
                                                         axis(2), a.x->shape[0]});
     };
     dispatch(a.x, [&](auto type) {
-      if (init.mode == FK_RESIZE2D_MODE_NEAREST)
+      using T = decltype(type);
+      if (init.antialias)
+        for_each_item(
+            fk_numel(fk_as_in(a.out)) / 8, ctx,
+            ResizeFiltered<T>{fk::data<T>(a.x), fk::data<T>(a.out), pixels_of(a.out, init.size),
+                              int(a.x->shape[1]), int(a.x->shape[2]),
+                              int(init.mode == FK_RESIZE2D_MODE_BICUBIC), a.x->shape[0],
+                              fk::data<float>(a.sizes)});
+      else if (init.mode == FK_RESIZE2D_MODE_NEAREST)
         go(type, std::true_type{});
       else
         go(type, std::false_type{});
