@@ -21,7 +21,8 @@ void need_channels(const Init& init, const Forward& max) {
 }
 template <class Weights>
 void need_scalars(const Weights& weights) {
-  for (const fk_in* view : {weights.d.or_null, weights.dt_bias.or_null})
+  const fk_in* const both[] = {weights.d.or_null, weights.dt_bias.or_null};
+  for (const fk_in* view : both)
     need(!view || FK_DTYPE(view) != FK_F64, "d and dt_bias: float32, float16 and bfloat16 only");
 }
 // go(scan) gets all arguments but `starts` and `has_state`.
