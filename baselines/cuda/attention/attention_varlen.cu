@@ -15,7 +15,7 @@ struct AttentionVarlen : Base<fk::attention_varlen> {
   static constexpr fk_claims claims = claims_of(FK_GRAPH_NEVER, 0);
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     need_16bit(max.q);
-    need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.head_dim % 8 == 0 && init.head_dim <= 128, "head_dim: a multiple of 8 up to 128");
     need(init.scale > 0, "scale: above 0 only");
     for (const fk_in* view : {max.q, max.k, max.v, fk_as_in(max.out)}) need_aligned(view);
     wanted.plan = tiles::plan_bytes(max.q->shape[0], max.cu_seqlens_q->shape[0] - 1, heads_of(init));
@@ -29,7 +29,7 @@ struct AttentionVarlen : Base<fk::attention_varlen> {
     tiles::Arguments p{};
     p.out = a.out->data, p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
     p.window = int(init.window), p.causal = int(init.causal), p.scale = float(init.scale) * kLog2e;
-    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type)>(p, heads_of(init), a.q, a.k, a.v, ctx); });
+    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type), true>(p, heads_of(init), a.q, a.k, a.v, ctx); });
   }
 
  private:

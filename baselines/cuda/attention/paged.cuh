@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "../parts/op.cuh"
-#include "flash_attention2.cuh"
 #include "flash_decoding.cuh"
+#include "paged_rows.cuh"
 
 namespace fkc {
 
@@ -50,6 +50,7 @@ template <class T>
 void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_dim, int64_t max_query_len, int64_t max_seq_len, const fk_ctx& ctx,
             const FreshToken* fresh = nullptr) {
   const bool decode = is_few(p.group, max_query_len);
+  p.head_dim = int(head_dim);
   p.page_shift = shift_of(p.page_size);
   p.splits = decode ? splits_of(requests * kv_heads, max_seq_len) : 1;
   if (!decode) p.work = static_cast<const int2*>(ctx.plan);
@@ -64,7 +65,7 @@ void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_
   const auto sized = [&](auto size) {
     constexpr int kD = decltype(size)::value;
     const bool small = max_query_len * p.group <= 8;
-    if (!decode) go(flash_attention2<T, kD>, kThreads, 4 * kKeys * kD * 2);
+    if (!decode) go(flash_attention2<PagedRows<T>, kD>, kThreads, kFlashAttention2Bytes<T, kD>);
     else if (fresh && small) go(flash_decode<T, kD, 1, true>, kDecodeThreads, FlashDecoding<T, kD, 1, true>::kBytes, *fresh);
     else if (fresh) go(flash_decode<T, kD, 2, true>, kDecodeThreads, FlashDecoding<T, kD, 2, true>::kBytes, *fresh);
     else if (small) go(flash_decode<T, kD, 1, false>, kDecodeThreads, FlashDecoding<T, kD, 1, false>::kBytes, FreshToken{});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the kernels of paged_attention.
 #pragma once
+#include <type_traits>
 
 namespace fkc {
 
@@ -17,7 +18,7 @@ struct AttentionParams {
   const float* sinks;
   const int2* work;  // many rows: (request, first row) by blockIdx.x
   int width, page_size, page_shift, group,  // page_shift: -1 where page_size is no power of two
-      heads, splits, window, causal;
+      heads, head_dim, splits, window, causal;
   float scale, softcap;
 };
 
@@ -28,6 +29,18 @@ struct FreshToken {
   const int64_t *positions, *slots;
   int64_t token, k, v;  // in elements: from token to token; where the heads of k and v begin
 };
+// f(D) with the narrowest width of tiles which holds a head.
+template <class F>
+void with_width(int64_t head_dim, F f) {
+  if (head_dim <= 32) f(std::integral_constant<int, 32>{});
+  else if (head_dim <= 64) f(std::integral_constant<int, 64>{});
+  else if (head_dim <= 80) f(std::integral_constant<int, 80>{});
+  else if (head_dim <= 96) f(std::integral_constant<int, 96>{});
+  else if (head_dim <= 128) f(std::integral_constant<int, 128>{});
+  else if (head_dim <= 192) f(std::integral_constant<int, 192>{});
+  else f(std::integral_constant<int, 256>{});
+}
+
 inline AttentionCache cache_of(const fk_in* c) { return {c->data, c->strides[0], c->strides[1], c->strides[2]}; }
 
 }  // namespace fkc
