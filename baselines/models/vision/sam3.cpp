@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SAM 3: masks of all objects which a text names. An encoder joins a map of the image with the
-// states of CLIP's text. A decoder has queries, whose boxes bias their attention. Masks are products
-// of queries and pixels. Names are those of transformers' Sam3Model. Prompts are texts alone.
+// states of CLIP's text. A decoder has queries, whose boxes bias their attention. Masks are
+// products of queries and pixels. Names are those of transformers' Sam3Model. Prompts are texts
+// alone.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "baselines/models/parts/diffusers/clip_text.hpp"
 #include "baselines/models/parts/sam_vision.hpp"
@@ -17,7 +19,6 @@ using namespace parts;
 using Ints = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 
-constexpr double kPi = 3.14159265358979323846;
 constexpr double kHiddenKey = 1 << 30;  // hides a key
 constexpr int64_t kPixelGroups = 8;     // of norms of pixels
 constexpr double kPlainEps = 1e-5;      // of layer norms outside of the vision transformer
@@ -231,7 +232,7 @@ class Sam3 : public Model {
       for (int64_t token = 0; token < side * side; ++token)
         for (int64_t c = 0; c < width; ++c) {
           const auto at = static_cast<double>((c < half ? token / side : token % side) + 1);
-          const double whole = at / (static_cast<double>(side) + 1e-6) * 2 * kPi;
+          const double whole = at / (static_cast<double>(side) + 1e-6) * 2 * std::numbers::pi;
           const auto share = static_cast<double>(c % half / 2 * 2) / static_cast<double>(half);
           const double angle = whole / std::pow(10000.0, share);
           table.push_back(c % 2 ? std::cos(angle) : std::sin(angle));
