@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of cells within patches, for the blocks of point clouds.
+#pragma once
+#include "core/graph/builder.hpp"
+
+namespace fk {
+
+// Products of x [T, C], attention in the region's patches, and the result of each cell's own place.
+// The last product may write `out`.
+inline Value patch_attention(Builder& b, const Region& r, const std::string& path, Value x,
+                             Value out) {
+  const int64_t heads = r.integer("num_heads"), all = b.shape(x)[1].value();
+  const Expr places = b.shape(r["padded_rows"])[0];
+  const Value qkv =
+      b.call("linear", path + ".qkv", {{"weight", r["qkv"]}, {"bias", r["qkv_bias"]}, {"x", x}});
+  const Value padded =
+      b.call("gather_rows", path + ".padded", {{"x", qkv}, {"rows", r["padded_rows"]}});
+  const auto part = [&](int64_t i) {
+    return b.reshape(b.slice(padded, 1, i * all, all), {places, heads, all / heads});
+  };
+  const Value mixed = b.call("attention_varlen", path + ".attention",
+                             {{"scale", r.number("scale")},
+                              {"causal", false},
+                              {"q", part(0)},
+                              {"k", part(1)},
+                              {"v", part(2)},
+                              {"cu_seqlens_q", r["cu_seqlens"]},
+                              {"cu_seqlens_k", r["cu_seqlens"]},
+                              {"max_query_len", Expr(r.integer("patch_size"))},
+                              {"max_key_len", Expr(r.integer("patch_size"))}});
+  const Value own = b.call("gather_rows", path + ".places",
+                           {{"x", b.reshape(mixed, {places, all})}, {"rows", r["places"]}});
+  return b.call("linear", path + ".proj",
+                {{"weight", r["proj"]}, {"bias", r["proj_bias"]}, {"x", own}, {"out", out}});
+}
+
+}  // namespace fk
