@@ -13,6 +13,7 @@
 #pragma once
 #include "../parts/barrier.cuh"
 #include "../parts/op.cuh"
+#include "../parts/shared_memory.cuh"
 #include "matrix_state.cuh"
 
 namespace fkc {
