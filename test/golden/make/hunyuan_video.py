@@ -57,12 +57,14 @@ def pipeline_of(c):
     return pipeline
 
 
-def checkpoint_of(parts):
+def checkpoint_of(c, parts):
+    """The tensors in use: the text model's last two layers and its norm are behind the states which the pipeline takes."""
+    unused = ["vae.encoder.", "transformer.image_embedder.", "text_encoder.norm."] + [f"text_encoder.layers.{c['text_encoder']['num_hidden_layers'] - i}." for i in (1, 2)]
     weights = {}
     for folder, part in parts.items():
         for name, value in part.state_dict().items():
             name = f"{folder}.{name}"
-            if not name.startswith(("vae.encoder.", "transformer.image_embedder.")) and not name.endswith(".encoder.embed_tokens.weight"):
+            if not name.startswith(tuple(unused)) and not name.endswith(".encoder.embed_tokens.weight"):
                 weights[name] = value.bfloat16().contiguous()
     return weights
 
@@ -143,7 +145,7 @@ def main():
         folder = arguments.out / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(c, indent=1) + "\n")
-        save_file(checkpoint_of(parts), folder / "model.safetensors", metadata=dict(format="pt"))
+        save_file(checkpoint_of(c, parts), folder / "model.safetensors", metadata=dict(format="pt"))
         save_file({key: value.float().contiguous() for key, value in golden.items()}, folder / "golden.safetensors")
         case = dict(arch="hunyuan_video", made_by="test/golden/make/hunyuan_video.py", seed=seed, torch=torch.__version__.split("+")[0], diffusers=diffusers.__version__,
                     transformers=transformers.__version__)
