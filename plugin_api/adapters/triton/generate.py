@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ text of a plugin's op: tables for launcher.hpp."""
+import struct
+
 from contract import Problem
 from expression import Expression
 from source import BYTES
@@ -102,10 +104,10 @@ def run_text(source, names, variant, dtypes, kernels):
 
 
 def cubin_text(name, cubin):
-    """A literal: compilers read it in less time and memory than a list of numbers."""
-    plain = {byte: chr(byte) for byte in range(32, 127) if chr(byte) not in '"\\?'}
-    pieces = ("".join(plain.get(byte) or f"\\{byte:03o}" for byte in cubin[at:at + 64]) for at in range(0, len(cubin), 64))
-    return f"alignas(16) constexpr char {name}[] =\n" + "\n".join(f'"{piece}"' for piece in pieces) + ";\n"
+    padded = cubin + bytes(-len(cubin) % 8)
+    words = struct.unpack(f"<{len(padded) // 8}Q", padded)
+    lines = (",".join(hex(word) for word in words[at:at + 8]) for at in range(0, len(words), 8))
+    return f"alignas(16) constexpr uint64_t {name}[] = {{\n" + ",\n".join(lines) + "};\n"
 
 
 def kernel_tables(jobs, made, sms):
