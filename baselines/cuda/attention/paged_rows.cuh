@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows and keys of flash_attention2.cuh in a paged cache. Row r of a request is query token r /
-// group, and head r % group of the heads with one key head.
+// Rows and keys of flash_attention2.cuh in a paged cache, or in rows without tables. Row r of a
+// request is query token r / group, and head r % group of the heads with one key head.
 #pragma once
 #include "flash_attention2.cuh"
 
@@ -14,15 +14,19 @@ struct PagedRows {
 
   const AttentionParams& p;
   const int32_t* table;
-  int start_token, kv_head, past, position[2];  // past: keys before the request's first query
+  int start_token, kv_head, past, last_key,
+      first_key = 0, position[2];  // past: keys before the request's first query
   int rows, first, begin, end, width;
 
   __device__ explicit PagedRows(const AttentionParams& params)
       : p(params), kv_head(int(blockIdx.y)), position{}, width(p.head_dim) {
     const int request = p.work[blockIdx.x].x;
     start_token = p.starts[request];
-    const int count = p.starts[request + 1] - start_token, length = p.lengths[request];
+    const int count = p.starts[request + 1] - start_token;
+    if (!p.tables) first_key = p.key_starts[request];
+    const int length = p.tables ? p.lengths[request] : p.key_starts[request + 1] - first_key;
     table = p.tables + int64_t(request) * p.width;
+    last_key = length - 1;
     past = length - count;
     rows = count * p.group, first = p.work[blockIdx.x].y;
     const int last = min(first + kWarps * 16, rows) - 1;
@@ -40,9 +44,8 @@ struct PagedRows {
   __device__ const T* k(int key) const { return at(p.k, key); }
   __device__ const T* v(int key) const { return at(p.v, key); }
   __device__ void look(int row0, int row1) {
-    const int last = p.lengths[p.work[blockIdx.x].x] - 1;
-    position[0] = p.causal ? past + row0 / p.group : last;
-    position[1] = p.causal ? past + row1 / p.group : last;
+    position[0] = p.causal ? past + row0 / p.group : last_key;
+    position[1] = p.causal ? past + row1 / p.group : last_key;
   }
   __device__ void start(float (&s)[kKeys / 8][4], int) const {
 #pragma unroll
@@ -67,6 +70,9 @@ struct PagedRows {
 
  private:
   __device__ const T* at(const AttentionCache& cache, int key) const {
+    if (!p.tables)
+      return static_cast<const T*>(cache.data) + int64_t(first_key + key) * cache.slot +
+             kv_head * cache.head;
     const int64_t page = table[key / p.page_size];
     return static_cast<const T*>(cache.data) + page * cache.page + key % p.page_size * cache.slot +
            kv_head * cache.head;

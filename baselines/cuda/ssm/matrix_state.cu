@@ -9,6 +9,7 @@
 #include "fk/ops/gated_delta_rule_update.h"
 #include "fk/ops/gated_linear_attention.h"
 #include "fk/ops/gated_linear_attention_update.h"
+#include "matrix_chunks.cuh"
 #include "matrix_step.cuh"
 
 namespace {
@@ -45,9 +46,24 @@ template <class Forward>
 constexpr bool kHasSequences<Forward, std::void_t<decltype(std::declval<Forward>().cu_seqlens)>> =
     true;
 
+// The kernel does not depend on the number of tokens, so that a row has the same bits in any batch.
+// The widest keys of the low-rank form exceed shared memory.
 template <Form kForm, class T, class S>
 void run(const MatrixState<T, S>& s, int64_t requests, const fk_ctx& ctx) {
   const dim3 grid(unsigned(requests * s.heads), unsigned(cdiv(s.values, kStepColumns)));
+  const auto by_chunks = [&](auto pieces) {
+    constexpr int kPieces = decltype(pieces)::value;
+    constexpr int kBytes = ChunkPlaces<kForm, kPieces>::kBytes;
+    const auto kernel = scan_matrix<T, S, kForm, kPieces>;
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+          "shared memory");
+    launch(kernel, grid, 2 * kChunkSide, size_t(kBytes), ctx, s);
+  };
+  if (s.starts) {
+    if (s.width <= 64) return by_chunks(std::integral_constant<int, 1>{});
+    if (s.width <= 128) return by_chunks(std::integral_constant<int, 2>{});
+    if constexpr (kForm != Form::low_rank) return by_chunks(std::integral_constant<int, 4>{});
+  }
   const auto kernel = s.width <= 64    ? step_matrix<T, S, kForm, 4>
                       : s.width <= 128 ? step_matrix<T, S, kForm, 8>
                                        : step_matrix<T, S, kForm, 16>;

@@ -20,6 +20,13 @@ struct HeadVectors {
   __device__ void load(int64_t t, int64_t h, int first, float (&to)[kCount]) const {
     load_run(at + t * token + h * head + first, aligned, to);
   }
+  // Element d of `count` tokens from t on, and 0 for the others.
+  template <int kCount>
+  __device__ void load_tokens(int64_t t, int count, int64_t h, int d, float (&to)[kCount]) const {
+    const T* const from = at + t * token + h * head + d;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) to[i] = i < count ? to_float(from[i * token]) : 0.F;
+  }
 };
 template <class T>
 HeadVectors<T> head_vectors(const fk_in* view) {
@@ -52,6 +59,24 @@ struct Decays {
     }
 #pragma unroll
     for (int k = 0; k < kCount; ++k) to[k] += all;
+  }
+  // Element d of `count` tokens from t on, and 0 for the others.
+  template <int kCount>
+  __device__ void load_tokens(int64_t t, int count, int64_t h, int d, float (&to)[kCount]) const {
+    const auto read = [&](const auto* from) {
+      from += t * token + h * head + (width == 1 ? 0 : d);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) to[i] = i < count ? to_float(from[i * token]) : 0.F;
+    };
+    if (at && dtype == FK_F32)
+      read(static_cast<const float*>(at));
+    else if (at && dtype == FK_BF16)
+      read(static_cast<const __nv_bfloat16*>(at));
+    else if (at)
+      read(static_cast<const __half*>(at));
+    const float all = fixed ? fixed[h] : 0.F;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) to[i] = i < count ? (at ? to[i] : 0.F) + all : 0.F;
   }
 };
 
