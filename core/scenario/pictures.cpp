@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/base/base64.hpp"
 #include "core/base/png.hpp"
@@ -14,30 +13,14 @@ namespace {
 
 constexpr int64_t kShownMost = 512;  // pixels of a side
 
-// The tensor of an image, or nothing.
-std::optional<NamedTensor> image_in(const RequestResult& r, const ShownImage& image) {
-  const auto it = std::ranges::find(r.tensors, image.result, &NamedTensor::name);
-  if (it == r.tensors.end() || it->shape.size() != 3) return {};
-  NamedTensor shown = *it;
-  if (image.plane >= 0) {
-    const auto pixels = static_cast<size_t>(shown.shape[1] * shown.shape[2]);
-    const auto first = static_cast<size_t>(image.plane) * pixels;
-    if (first + pixels > shown.values.size()) return {};
-    shown.values.erase(shown.values.begin() + static_cast<std::ptrdiff_t>(first + pixels),
-                       shown.values.end());
-    shown.values.erase(shown.values.begin(),
-                       shown.values.begin() + static_cast<std::ptrdiff_t>(first));
-    shown.shape = {shown.shape[1], shown.shape[2], 1};
-  }
-  const auto& s = shown.shape;
+// The tensor of an image, or null.
+const NamedTensor* image_in(const RequestResult& r, const std::string& name) {
+  const auto it = std::ranges::find(r.tensors, name, &NamedTensor::name);
+  if (it == r.tensors.end() || it->shape.size() != 3) return nullptr;
+  const auto& s = it->shape;
   const bool drawable = s[0] > 0 && s[1] > 0 && (s[2] == 1 || s[2] == 3) &&
-                        static_cast<int64_t>(shown.values.size()) == s[0] * s[1] * s[2];
-  if (!drawable) return {};
-  return shown;
-}
-
-std::string title_of(const ShownImage& image) {
-  return image.plane < 0 ? image.result : image.result + "[" + std::to_string(image.plane) + "]";
+                        static_cast<int64_t>(it->values.size()) == s[0] * s[1] * s[2];
+  return drawable ? &*it : nullptr;
 }
 
 // Fills sizes and PNG. shown(i) is the brightness of value i of an image [rows, columns, colours],
@@ -65,7 +48,7 @@ void draw_picture(const std::vector<int64_t>& shape, const Shown& shown, Picture
 }
 
 Picture picture_of(const ShownImage& image, const std::string& side, const NamedTensor& tensor) {
-  Picture picture{.result = title_of(image), .side = side};
+  Picture picture{.result = image.result, .side = side};
   draw_picture(
       tensor.shape,
       [&](int64_t i) {
@@ -78,7 +61,7 @@ Picture picture_of(const ShownImage& image, const std::string& side, const Named
 
 Picture difference_picture(const ShownImage& image, const std::string& side, const NamedTensor& got,
                            const NamedTensor& want) {
-  Picture picture{.result = title_of(image), .side = side, .difference = true};
+  Picture picture{.result = image.result, .side = side, .difference = true};
   const auto apart = [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     return std::fabs(static_cast<double>(got.values[at]) - static_cast<double>(want.values[at])) /
@@ -111,10 +94,10 @@ void add_pictures(const Metric& metric, const std::string& side, const Answers& 
   const auto own = got.find(id);
   const bool first = all.empty();
   for (const ShownImage& image : metric.images(right)) {
-    const std::optional<NamedTensor> wanted = image_in(right, image);
+    const NamedTensor* wanted = image_in(right, image.result);
     if (!wanted) continue;
     if (first) all.push_back(picture_of(image, kReferenceSide, *wanted));
-    const auto drawn = own == got.end() ? std::nullopt : image_in(own->second, image);
+    const NamedTensor* drawn = own == got.end() ? nullptr : image_in(own->second, image.result);
     if (!drawn || drawn->shape != wanted->shape) continue;
     all.push_back(picture_of(image, side, *drawn));
     all.push_back(difference_picture(image, side, *drawn, *wanted));

@@ -16,9 +16,7 @@ void expand_nerf_render(Builder& b, const Region& r) {
   b.tap("hidden.0", {b.reshape(directions, {images, pixels * 3})});
   const int64_t harmonics = r.integer("degree") * r.integer("degree");
   const Value basis = b.call("spherical_harmonics_encoding", r.path() + ".direction_encoding",
-                             {{"degree", r.integer("degree")},
-                              {"directions", directions},
-                              {"out", b.empty(DType::f32, {images * pixels, harmonics})}});
+                             {{"degree", r.integer("degree")}, {"directions", directions}});
   b.tap("hidden.1", {b.reshape(basis, {images, pixels * harmonics})});
   const Outputs samples = r.call(b, "ray_march", ".march",
                                  {{"origins", rays["origins"]},
@@ -56,9 +54,9 @@ void expand_nerf_render(Builder& b, const Region& r) {
          {{"features", features},
           {"colors", colors},
           {"deltas", samples["deltas"]},
-          {"offsets", samples["offsets"]},
-          {"out", b.reshape(r["out"], {images * pixels, 3})},
-          {"alphas", b.reshape(r["alphas"], {images * pixels})}});
+          {"ranges", samples["ranges"]},
+          {"out", b.reshape(r["out"], {b.shape(directions)[0], 3})},
+          {"alphas", b.reshape(r["alphas"], {b.shape(directions)[0]})}});
 }
 
 FK_BLOCK(nerf_render, expand_nerf_render);

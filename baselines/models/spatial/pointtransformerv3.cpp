@@ -204,6 +204,7 @@ class PointTransformer : public Model {
     const int64_t width = n.shape(x)[1].value();
     return n("segment_reduce", path,
              {{"reduce", kind},
+              {"num_segments", to.room},
               {"x", x},
               {"rows", to.rows},
               {"offsets", to.offsets},
@@ -243,6 +244,7 @@ class PointTransformer : public Model {
       Args args{{"intermediate_size", width * config_.mlp_ratio},
                 {"num_heads", heads},
                 {"patch_size", patch},
+                {"num_patches", n.shape(patches.cu_seqlens)[0].value() - 1},
                 {"scale", 1 / std::sqrt(static_cast<double>(width / heads))},
                 {"x", x},
                 {"table", cells.table},
@@ -266,6 +268,7 @@ class PointTransformer : public Model {
     const Outputs sorted = n("sort_rows", name + ".rows", {{"keys", codes}});
     const Outputs all = n("attention_patches", name + ".patches",
                           {{"patch_size", cells.patch},
+                           {"num_clouds", n.limits().max_batch},
                            {"rows", sorted["rows"]},
                            {"ranks", sorted["ranks"]},
                            {"clouds", cells.clouds}});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SAM 3: masks of all objects which a text names. An encoder joins a map of the image with the
-// states of CLIP's text. A decoder has queries, whose boxes bias their attention. Masks are products
-// of queries and pixels. Names are those of transformers' Sam3Model. Prompts are texts alone.
+// states of CLIP's text. A decoder has queries, whose boxes bias their attention. Masks are
+// products of queries and pixels. Names are those of transformers' Sam3Model. Prompts are texts
+// alone.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ using namespace parts;
 using Ints = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 
-constexpr double kPi = 3.14159265358979323846;
+constexpr double kFullTurn = 6.283185307179586;
 constexpr double kHiddenKey = 1 << 30;  // hides a key
 constexpr int64_t kPixelGroups = 8;     // of norms of pixels
 constexpr double kPlainEps = 1e-5;      // of layer norms outside of the vision transformer
@@ -79,7 +80,7 @@ class Sam3 : public Model {
   std::unique_ptr<Engine> engine() const override {
     const int64_t side = config_.vision.vit.image_size;
     RequestTensor tokens{"input_ids", {config_.text.positions}},
-        mask{"attention_mask", {config_.text.positions}};
+        mask{"prompt_mask", {config_.text.positions}};
     tokens.below = config_.text.vocabulary;
     tokens.dtype = DType::i64;
     mask.mean.assign(static_cast<size_t>(config_.text.positions), 1.0F);
@@ -189,7 +190,7 @@ class Sam3 : public Model {
     const int64_t tokens = config_.text.positions;
     const std::string path = "text_encoder.text_model";
     const Value ids = n.input("input_ids", DType::i64, {batch(n), tokens});
-    const Value given = n.input("attention_mask", DType::f32, {batch(n), tokens});
+    const Value given = n.input("prompt_mask", DType::f32, {batch(n), tokens});
     // Padding is behind the text, whose tokens do not see what follows.
     const Value x = clip_states(n, path, config_.text, {ids}, true).last;
     const Value normed = norm(n, path + ".final_layer_norm", x, config_.text.eps);
@@ -231,7 +232,7 @@ class Sam3 : public Model {
       for (int64_t token = 0; token < side * side; ++token)
         for (int64_t c = 0; c < width; ++c) {
           const auto at = static_cast<double>((c < half ? token / side : token % side) + 1);
-          const double whole = at / (static_cast<double>(side) + 1e-6) * 2 * kPi;
+          const double whole = at / (static_cast<double>(side) + 1e-6) * kFullTurn;
           const auto share = static_cast<double>(c % half / 2 * 2) / static_cast<double>(half);
           const double angle = whole / std::pow(10000.0, share);
           table.push_back(c % 2 ? std::cos(angle) : std::sin(angle));
