@@ -21,6 +21,7 @@ void expand_nerf_render(Builder& b, const Region& r) {
   const Outputs samples = r.call(b, "ray_march", ".march",
                                  {{"origins", rays["origins"]},
                                   {"directions", directions},
+                                  {"density_grid", r["density_grid"]},
                                   {"positions", b.empty(DType::f32, {capacity, 3})},
                                   {"deltas", b.empty(DType::f32, {capacity})},
                                   {"ray_ids", b.empty(DType::i32, {capacity})},

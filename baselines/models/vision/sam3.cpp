@@ -79,7 +79,7 @@ class Sam3 : public Model {
   // Random texts have no padding.
   std::unique_ptr<Engine> engine() const override {
     const int64_t side = config_.vision.vit.image_size;
-    RequestTensor tokens{"input_ids", {config_.text.positions}},
+    RequestTensor tokens{"prompt_ids", {config_.text.positions}},
         mask{"prompt_mask", {config_.text.positions}};
     tokens.below = config_.text.vocabulary;
     tokens.dtype = DType::i64;
@@ -189,7 +189,7 @@ class Sam3 : public Model {
   Prompt read_prompt(Net& n) const {
     const int64_t tokens = config_.text.positions;
     const std::string path = "text_encoder.text_model";
-    const Value ids = n.input("input_ids", DType::i64, {batch(n), tokens});
+    const Value ids = n.input("prompt_ids", DType::i64, {batch(n), tokens});
     const Value given = n.input("prompt_mask", DType::f32, {batch(n), tokens});
     // Padding is behind the text, whose tokens do not see what follows.
     const Value x = clip_states(n, path, config_.text, {ids}, true).last;
