@@ -47,7 +47,8 @@ void expand_nerf_render(Builder& b, const Region& r) {
                             {{"num_parts", int64_t{2}},
                              {"sizes", std::vector<int64_t>{width, harmonics}},
                              {"size", width + harmonics},
-                             {"x", std::vector<Value>{features, seen}}});
+                             {"x", std::vector<Value>{features, seen}},
+                             {"out", b.empty(DType::f32, {capacity, width + harmonics})}});
   const Value first = layer(".color.0", "color_in", both, "relu");
   const Value second = layer(".color.1", "color_hidden", first, "relu");
   const Value colors = layer(".color.2", "color_out", second, "sigmoid");

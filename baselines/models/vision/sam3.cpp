@@ -95,6 +95,8 @@ class Sam3 : public Model {
     const std::string boxes = "a part for prompts of boxes", video = "the tracker of videos";
     return {{"geometry_encoder.", boxes},
             {"vision_encoder.neck.fpn_layers.3.", "a coarser map, which masks do not need"},
+            {"mask_decoder.pixel_decoder.conv_layers.2.", "a stage without a map"},
+            {"mask_decoder.pixel_decoder.norms.2.", "a stage without a map"},
             {"text_encoder.text_projection.", "a projection of CLIP's"},
             {"text_encoder.text_model.embeddings.position_ids", "numbers"},
             {"tracker_model.", video},
@@ -274,7 +276,7 @@ class Sam3 : public Model {
     first.dtype = n.limits().dtype;
     first.shape = {count + 1, width};
     first.stddev = 1;
-    first.parts = {{path + ".presence_token.weight"}, {path + ".query_embed.weight"}};
+    first.parts = {{path + ".presence_token.weight", path + ".query_embed.weight"}};
     Value x = each_image(n, path + ".queries", n.weight(std::move(first)));
     WeightSpec anchors;
     anchors.name = path + ".reference_points.weight";

@@ -76,7 +76,7 @@ def write(folder, name, vit, text, width, encoder, decoder, masks, rows):
             layer.register_forward_pre_hook(see((stack, i)), with_kwargs=True)
         layers[-1].register_forward_hook(last((stack, len(layers))))
     out = model(**inputs)
-    golden = {"in.pixel_values": inputs["pixel_values"], "in.prompt_ids": inputs["input_ids"], "in.prompt_mask": mask.float()}
+    golden = {"in.pixel_values": inputs["pixel_values"], "in.prompt_ids": inputs["input_ids"].float(), "in.prompt_mask": mask.float()}
     for key in ("pred_masks", "pred_boxes", "pred_logits", "presence_logits"):
         golden["out." + key] = out[key]
     golden["out.semantic_seg"] = out.semantic_seg.permute(0, 2, 3, 1)
