@@ -77,22 +77,22 @@ struct RayMarch : Plain<fk::ray_march> {
                       init.max_steps, cubes, a.density_grid->shape[1], fk::data<float>(a.density_grid)};
     const float *origins = fk::data<float>(a.origins), *directions = fk::data<float>(a.directions);
     float *positions = fk::data<float>(a.positions), *deltas = fk::data<float>(a.deltas);
-    int32_t *ids = fk::data<int32_t>(a.ray_ids), *offsets = fk::data<int32_t>(a.offsets);
+    int32_t *ids = fk::data<int32_t>(a.ray_ids), *ranges = fk::data<int32_t>(a.ranges);
     int64_t* all = fk::data<int64_t>(a.n_samples);
     for_each(rays, ctx, [=] __device__(int64_t t) {
       int32_t found = 0;
       march(origins + 3 * t, directions + 3 * t, [&](const double*, float) { ++found; });
-      offsets[t] = found;
+      ranges[2 * t + 1] = found;
     });
     for_rows(1, kManyThreads, 0, ctx, [=] __device__(int64_t) {
-      const int64_t sum = running_sum(rays, [&](int64_t t) { return int64_t(offsets[t]); }, [&](int64_t t, int64_t before) { offsets[t] = int32_t(before); });
-      if (threadIdx.x == 0) {
-        offsets[rays] = int32_t(sum);
-        *all = sum;
-      }
+      const int64_t sum = running_sum(rays, [&](int64_t t) { return int64_t(ranges[2 * t + 1]); }, [&](int64_t t, int64_t before) {
+        ranges[2 * t] = int32_t(before);
+        ranges[2 * t + 1] += int32_t(before);
+      });
+      if (threadIdx.x == 0) *all = sum;
     });
     for_each(rays, ctx, [=] __device__(int64_t t) {
-      int64_t place = offsets[t];
+      int64_t place = ranges[2 * t];
       march(origins + 3 * t, directions + 3 * t, [&](const double* p, float step) {
         if (place < room) {
           for (int c = 0; c < 3; ++c) positions[3 * place + c] = float(p[c] / march.width + 0.5);
@@ -204,14 +204,14 @@ struct VolumeRender : Plain<fk::volume_render> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Ref features = ref(a.features), colors = ref(a.colors);
     const float* deltas = fk::data<float>(a.deltas);
-    const int32_t* offsets = fk::data<int32_t>(a.offsets);
-    const int64_t rays = a.alphas->shape[0], room = a.deltas->shape[0];
+    const int32_t* ranges = fk::data<int32_t>(a.ranges);
+    const int64_t room = a.deltas->shape[0];
     float *out = fk::data<float>(a.out), *alphas = fk::data<float>(a.alphas);
     const double least = init.min_transmittance;
     for_each(a.alphas->shape[0], ctx, [=] __device__(int64_t t) {
-      const int64_t last = offsets[rays] > room ? 0 : offsets[t + 1];
+      const int64_t last = ranges[2 * t + 1] > room ? 0 : ranges[2 * t + 1];
       double light = 1, rgb[3] = {0, 0, 0};
-      for (int64_t i = offsets[t]; i < last; ++i) {
+      for (int64_t i = ranges[2 * t]; i < last; ++i) {
         const double alpha = -expm1(-exp(load(features, features.at(i))) * deltas[i]);
         for (int c = 0; c < 3; ++c) rgb[c] += light * alpha * load(colors, 3 * i + c);
         light *= 1 - alpha;

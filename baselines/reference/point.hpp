@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells of point clouds on curves through space, and attention in patches of them.
+// Cells of point clouds on curves through space, and convolutions over neighbours.
 #pragma once
 #include "op.hpp"
 
@@ -37,70 +37,6 @@ inline int64_t hilbert(std::array<uint32_t, 3> at, int64_t depth) {
     if (at[2] & q) flips ^= q - 1;
   for (uint32_t& c : at) c ^= flips;
   return interleaved(at, depth);
-}
-
-// Rows of patch_attention() for `places` places.
-struct PatchRows {
-  double *q, *k, *v, *scores, *heads;
-  PatchRows(Scratch& s, int64_t cells, int64_t places, int64_t channels)
-      : q(s.take(cells * channels)),
-        k(s.take(cells * channels)),
-        v(s.take(cells * channels)),
-        scores(s.take(places)),
-        heads(s.take(channels)) {}
-};
-
-// Attention within patches, of cells whose q, k and v are in rows. sink(cell, heads) gets each
-// cell's result. Patches are found by a search, since cells ask for places.
-template <class Init, class Forward, class Sink>
-void patch_attention(const Init& init, const Forward& args, const PatchRows& rows, Sink sink) {
-  const int64_t channels = init.hidden_size, width = channels / init.num_heads;
-  const auto* cu = data<int32_t>(args.cu_seqlens);
-  const auto* cells = data<int32_t>(args.padded_rows);
-  for (int64_t t = 0; t < args.x->shape[0]; ++t) {
-    const int64_t place = data<int32_t>(args.places)[t];
-    const auto* behind = std::upper_bound(cu, cu + args.cu_seqlens->shape[0], place);
-    const double* q = rows.q + cells[place] * channels;
-    std::fill_n(rows.heads, channels, 0.0);
-    if (behind != cu && behind != cu + args.cu_seqlens->shape[0]) {
-      for (int64_t h = 0; h < init.num_heads; ++h) {
-        Attention{}(
-            behind[-1], *behind, rows.scores,
-            [&](int64_t j) {
-              const double* k = rows.k + cells[j] * channels + h * width;
-              double dot = 0;
-              for (int64_t d = 0; d < width; ++d) dot += q[h * width + d] * k[d];
-              return init.scale * dot;
-            },
-            [&](int64_t j, double p) {
-              const double* v = rows.v + cells[j] * channels + h * width;
-              for (int64_t d = 0; d < width; ++d) rows.heads[h * width + d] += p * v[d];
-            });
-      }
-    }
-    sink(t, rows.heads);
-  }
-}
-
-// q, k and v of cell t, whose normed input is x.
-template <class Weights>
-void patch_products(const Weights& w, int64_t t, int64_t channels, const double* x,
-                    const PatchRows& rows) {
-  double* const outs[] = {rows.q, rows.k, rows.v};
-  for (int64_t part = 0; part < 3; ++part) {
-    double* out = outs[part] + t * channels;
-    for (int64_t c = 0; c < channels; ++c) {
-      const int64_t row = part * channels + c;
-      double bias = 0;
-      if (const fk_in* b = w.qkv_bias.or_null) load(b, row, 1, &bias);
-      out[c] = bias + dot_view(w.qkv, row * channels, x, channels);
-    }
-  }
-}
-
-template <class Init>
-void need_patch_attention(const Init& init) {
-  if (init.hidden_size % init.num_heads) throw unsupported{"num_heads: must divide hidden_size"};
 }
 
 // Adds the sum over offsets of weight[o, k] @ x[table[k, t]] to out [O]; `row` has room for C.

@@ -56,12 +56,10 @@ struct ErrorScale {
 };
 
 // A result which people look at as an image: rows, columns, and one colour or three. `black` and
-// `white` are the values of these colours. `plane`: of the result [planes, rows, columns], the one
-// to show.
+// `white` are the values of these colours.
 struct ShownImage {
   std::string result;
   double black = 0, white = 1;
-  int64_t plane = -1;
 };
 
 class Metric {

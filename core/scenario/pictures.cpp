@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/base/base64.hpp"
 #include "core/base/png.hpp"
@@ -63,6 +62,14 @@ std::optional<Drawable> drawable(const RequestResult& r, const ShownImage& image
   if (s.back() != 1 && s.back() != 3) return {};
   if (s.size() == 4) return strip_of(*it);
   return Drawable{s, it->values, it->name};
+// The tensor of an image, or null.
+const NamedTensor* image_in(const RequestResult& r, const std::string& name) {
+  const auto it = std::ranges::find(r.tensors, name, &NamedTensor::name);
+  if (it == r.tensors.end() || it->shape.size() != 3) return nullptr;
+  const auto& s = it->shape;
+  const bool drawable = s[0] > 0 && s[1] > 0 && (s[2] == 1 || s[2] == 3) &&
+                        static_cast<int64_t>(it->values.size()) == s[0] * s[1] * s[2];
+  return drawable ? &*it : nullptr;
 }
 
 // Fills sizes and PNG. shown(i) is the brightness of value i of an image [rows, columns, colours],
@@ -93,6 +100,8 @@ void draw_picture(const std::vector<int64_t>& shape, bool strip, const Shown& sh
 
 Picture picture_of(const ShownImage& image, const std::string& side, const Drawable& tensor) {
   Picture picture{.result = tensor.title, .side = side};
+Picture picture_of(const ShownImage& image, const std::string& side, const NamedTensor& tensor) {
+  Picture picture{.result = image.result, .side = side};
   draw_picture(
       tensor.shape, tensor.strip,
       [&](int64_t i) {
@@ -106,6 +115,9 @@ Picture picture_of(const ShownImage& image, const std::string& side, const Drawa
 Picture difference_picture(const ShownImage& image, const std::string& side, const Drawable& got,
                            const Drawable& want) {
   Picture picture{.result = want.title, .side = side, .difference = true};
+Picture difference_picture(const ShownImage& image, const std::string& side, const NamedTensor& got,
+                           const NamedTensor& want) {
+  Picture picture{.result = image.result, .side = side, .difference = true};
   const auto apart = [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     return std::fabs(static_cast<double>(got.values[at]) - static_cast<double>(want.values[at])) /
@@ -143,6 +155,11 @@ void add_pictures(const Metric& metric, const std::string& side, const Answers& 
     if (first) all.push_back(picture_of(image, kReferenceSide, *wanted));
     const auto drawn = own == got.end() ? std::nullopt : drawable(own->second, image);
     if (!drawn || drawn->shape != wanted->shape || drawn->title != wanted->title) continue;
+    const NamedTensor* wanted = image_in(right, image.result);
+    if (!wanted) continue;
+    if (first) all.push_back(picture_of(image, kReferenceSide, *wanted));
+    const NamedTensor* drawn = own == got.end() ? nullptr : image_in(own->second, image.result);
+    if (!drawn || drawn->shape != wanted->shape) continue;
     all.push_back(picture_of(image, side, *drawn));
     all.push_back(difference_picture(image, side, *drawn, *wanted));
   }

@@ -16,13 +16,12 @@ void expand_nerf_render(Builder& b, const Region& r) {
   b.tap("hidden.0", {b.reshape(directions, {images, pixels * 3})});
   const int64_t harmonics = r.integer("degree") * r.integer("degree");
   const Value basis = b.call("spherical_harmonics_encoding", r.path() + ".direction_encoding",
-                             {{"degree", r.integer("degree")},
-                              {"directions", directions},
-                              {"out", b.empty(DType::f32, {images * pixels, harmonics})}});
+                             {{"degree", r.integer("degree")}, {"directions", directions}});
   b.tap("hidden.1", {b.reshape(basis, {images, pixels * harmonics})});
   const Outputs samples = r.call(b, "ray_march", ".march",
                                  {{"origins", rays["origins"]},
                                   {"directions", directions},
+                                  {"density_grid", r["density_grid"]},
                                   {"positions", b.empty(DType::f32, {capacity, 3})},
                                   {"deltas", b.empty(DType::f32, {capacity})},
                                   {"ray_ids", b.empty(DType::i32, {capacity})},
@@ -48,7 +47,8 @@ void expand_nerf_render(Builder& b, const Region& r) {
                             {{"num_parts", int64_t{2}},
                              {"sizes", std::vector<int64_t>{width, harmonics}},
                              {"size", width + harmonics},
-                             {"x", std::vector<Value>{features, seen}}});
+                             {"x", std::vector<Value>{features, seen}},
+                             {"out", b.empty(DType::f32, {capacity, width + harmonics})}});
   const Value first = layer(".color.0", "color_in", both, "relu");
   const Value second = layer(".color.1", "color_hidden", first, "relu");
   const Value colors = layer(".color.2", "color_out", second, "sigmoid");
@@ -56,9 +56,9 @@ void expand_nerf_render(Builder& b, const Region& r) {
          {{"features", features},
           {"colors", colors},
           {"deltas", samples["deltas"]},
-          {"offsets", samples["offsets"]},
-          {"out", b.reshape(r["out"], {images * pixels, 3})},
-          {"alphas", b.reshape(r["alphas"], {images * pixels})}});
+          {"ranges", samples["ranges"]},
+          {"out", b.reshape(r["out"], {b.shape(directions)[0], 3})},
+          {"alphas", b.reshape(r["alphas"], {b.shape(directions)[0]})}});
 }
 
 FK_BLOCK(nerf_render, expand_nerf_render);

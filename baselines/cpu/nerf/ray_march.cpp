@@ -31,22 +31,22 @@ struct RayMarchOp {
                       args.density_grid->shape[1],
                       data<float>(args.density_grid)};
     const float *origins = data<float>(args.origins), *directions = data<float>(args.directions);
-    int32_t* offsets = data<int32_t>(args.offsets);
+    int32_t* ranges = data<int32_t>(args.ranges);
     const int64_t work = rays * std::min<int64_t>(init_.max_steps, 1024) * 64;
     split(threads_, rays, work, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) {
         int32_t found = 0;
         march(origins + 3 * t, directions + 3 * t, [&](const double*, float) { ++found; });
-        offsets[t] = found;
+        ranges[2 * t + 1] = found;
       }
     });
     int64_t all = 0;
     for (int64_t t = 0; t < rays; ++t) {
-      const int64_t own = offsets[t];
-      offsets[t] = static_cast<int32_t>(all);
+      const int64_t own = ranges[2 * t + 1];
+      ranges[2 * t] = static_cast<int32_t>(all);
       all += own;
+      ranges[2 * t + 1] = static_cast<int32_t>(all);
     }
-    offsets[rays] = static_cast<int32_t>(all);
     *data<int64_t>(args.n_samples) = all;
     split(threads_, rays, work, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) write(args, march, t, room);
@@ -60,7 +60,7 @@ struct RayMarchOp {
 
  private:
   static void write(const op::forward& args, const March& march, int64_t t, int64_t room) {
-    int64_t place = data<int32_t>(args.offsets)[t];
+    int64_t place = data<int32_t>(args.ranges)[2 * t];
     march(data<float>(args.origins) + 3 * t, data<float>(args.directions) + 3 * t,
           [&](const double* p, float step) {
             if (place < room) {

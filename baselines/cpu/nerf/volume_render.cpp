@@ -35,13 +35,13 @@ struct VolumeRenderOp {
  private:
   template <class F, class C>
   void one(const op::forward& args, int64_t t) const {
-    const auto* offsets = data<int32_t>(args.offsets);
+    const int32_t* range = data<int32_t>(args.ranges) + 2 * t;
     const auto* features = static_cast<const F*>(args.features->data);
     const auto* colors = static_cast<const C*>(args.colors->data);
     const float* deltas = data<float>(args.deltas);
-    const bool fits = offsets[args.alphas->shape[0]] <= args.deltas->shape[0];
+    const int64_t last = range[1] <= args.deltas->shape[0] ? range[1] : 0;
     double light = 1, rgb[3] = {};
-    for (int64_t i = offsets[t]; fits && i < offsets[t + 1]; ++i) {
+    for (int64_t i = range[0]; i < last; ++i) {
       const auto density =
           static_cast<double>(generic::to_float(features[i * stride(args.features, 0)]));
       const double alpha = -std::expm1(-std::exp(density) * static_cast<double>(deltas[i]));

@@ -19,6 +19,7 @@ using namespace parts;
 using Ints = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 
+constexpr double kFullTurn = 6.283185307179586;
 constexpr double kHiddenKey = 1 << 30;  // hides a key
 constexpr int64_t kPixelGroups = 8;     // of norms of pixels
 constexpr double kPlainEps = 1e-5;      // of layer norms outside of the vision transformer
@@ -79,8 +80,8 @@ class Sam3 : public Model {
   // Random texts have no padding.
   std::unique_ptr<Engine> engine() const override {
     const int64_t side = config_.vision.vit.image_size;
-    RequestTensor tokens{"input_ids", {config_.text.positions}},
-        mask{"attention_mask", {config_.text.positions}};
+    RequestTensor tokens{"prompt_ids", {config_.text.positions}},
+        mask{"prompt_mask", {config_.text.positions}};
     tokens.below = config_.text.vocabulary;
     tokens.dtype = DType::i64;
     mask.mean.assign(static_cast<size_t>(config_.text.positions), 1.0F);
@@ -95,6 +96,8 @@ class Sam3 : public Model {
     const std::string boxes = "a part for prompts of boxes", video = "the tracker of videos";
     return {{"geometry_encoder.", boxes},
             {"vision_encoder.neck.fpn_layers.3.", "a coarser map, which masks do not need"},
+            {"mask_decoder.pixel_decoder.conv_layers.2.", "a stage without a map"},
+            {"mask_decoder.pixel_decoder.norms.2.", "a stage without a map"},
             {"text_encoder.text_projection.", "a projection of CLIP's"},
             {"text_encoder.text_model.embeddings.position_ids", "numbers"},
             {"tracker_model.", video},
@@ -189,8 +192,8 @@ class Sam3 : public Model {
   Prompt read_prompt(Net& n) const {
     const int64_t tokens = config_.text.positions;
     const std::string path = "text_encoder.text_model";
-    const Value ids = n.input("input_ids", DType::i64, {batch(n), tokens});
-    const Value given = n.input("attention_mask", DType::f32, {batch(n), tokens});
+    const Value ids = n.input("prompt_ids", DType::i64, {batch(n), tokens});
+    const Value given = n.input("prompt_mask", DType::f32, {batch(n), tokens});
     // Padding is behind the text, whose tokens do not see what follows.
     const Value x = clip_states(n, path, config_.text, {ids}, true).last;
     const Value normed = norm(n, path + ".final_layer_norm", x, config_.text.eps);
@@ -233,6 +236,7 @@ class Sam3 : public Model {
         for (int64_t c = 0; c < width; ++c) {
           const auto at = static_cast<double>((c < half ? token / side : token % side) + 1);
           const double whole = at / (static_cast<double>(side) + 1e-6) * 2 * std::numbers::pi;
+          const double whole = at / (static_cast<double>(side) + 1e-6) * kFullTurn;
           const auto share = static_cast<double>(c % half / 2 * 2) / static_cast<double>(half);
           const double angle = whole / std::pow(10000.0, share);
           table.push_back(c % 2 ? std::cos(angle) : std::sin(angle));
@@ -274,7 +278,7 @@ class Sam3 : public Model {
     first.dtype = n.limits().dtype;
     first.shape = {count + 1, width};
     first.stddev = 1;
-    first.parts = {{path + ".presence_token.weight"}, {path + ".query_embed.weight"}};
+    first.parts = {{path + ".presence_token.weight", path + ".query_embed.weight"}};
     Value x = each_image(n, path + ".queries", n.weight(std::move(first)));
     WeightSpec anchors;
     anchors.name = path + ".reference_points.weight";

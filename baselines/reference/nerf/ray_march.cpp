@@ -14,10 +14,10 @@ struct RayMarch : Base<ray_march> {
     const March march(init, args.density_grid);
     const int64_t rays = args.origins->shape[0], room = args.deltas->shape[0];
     auto *positions = data<float>(args.positions), *deltas = data<float>(args.deltas);
-    auto *ids = data<int32_t>(args.ray_ids), *offsets = data<int32_t>(args.offsets);
+    auto *ids = data<int32_t>(args.ray_ids), *ranges = data<int32_t>(args.ranges);
     int64_t found = 0;
     for (int64_t t = 0; t < rays; ++t) {
-      offsets[t] = static_cast<int32_t>(found);
+      ranges[2 * t] = static_cast<int32_t>(found);
       march(data<float>(args.origins) + 3 * t, data<float>(args.directions) + 3 * t,
             [&](const std::array<float, 3>& at, float step) {
               if (found < room) {
@@ -27,8 +27,8 @@ struct RayMarch : Base<ray_march> {
               }
               ++found;
             });
+      ranges[2 * t + 1] = static_cast<int32_t>(found);
     }
-    offsets[rays] = static_cast<int32_t>(found);
     data<int64_t>(args.n_samples)[0] = found;
     for (int64_t i = found; i < room; ++i) {
       std::fill_n(positions + 3 * i, 3, 0.0F);

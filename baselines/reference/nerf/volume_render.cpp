@@ -13,11 +13,11 @@ struct VolumeRender : Base<volume_render> {
     need_floats(max.features, max.colors);
   }
   void forward(const op::forward& args, const fk_ctx&) {
-    const auto* offsets = data<int32_t>(args.offsets);
-    const bool fits = offsets[args.alphas->shape[0]] <= args.deltas->shape[0];
+    const auto* ranges = data<int32_t>(args.ranges);
     for (int64_t t = 0; t < args.alphas->shape[0]; ++t) {
       Light light;
-      for (int64_t i = offsets[t]; fits && i < offsets[t + 1]; ++i) {
+      const int64_t last = ranges[2 * t + 1];
+      for (int64_t i = ranges[2 * t]; last <= args.deltas->shape[0] && i < last; ++i) {
         double log_density, rgb[3];
         load(args.features, offset(args.features, i), 1, &log_density);
         load(args.colors, 3 * i, 3, rgb);

@@ -15,8 +15,6 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kShownMasks = 3;
-
 struct Overlap {
   double both = 0, either = 0, wanted = 0;
 };
@@ -92,21 +90,12 @@ class SegmentationMetric final : public ValueMetric {
     return errors;
   }
 
-  // The masks of the best queries, and other results of the shape [rows, columns, colours].
+  // Results of the shape [rows, columns, colours], such as the mask of all objects.
   std::vector<ShownImage> images(const RequestResult& result) const override {
     std::vector<ShownImage> all;
-    const NamedTensor* masks = tensor_of(result, "pred_masks", 3);
-    const NamedTensor* scores = tensor_of(result, "pred_logits", 1);
     for (const auto& tensor : result.tensors)
       if (tensor.shape.size() == 3 && tensor.name != "pred_masks")
         all.push_back({tensor.name, -kShownLogit, kShownLogit});
-    if (!masks || !scores || scores->shape[0] != masks->shape[0]) return all;
-    std::vector<size_t> order(scores->values.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return scores->values[i]; });
-    order.resize(std::min(order.size(), kShownMasks));
-    for (const size_t query : order)
-      all.push_back({"pred_masks", -kShownLogit, kShownLogit, static_cast<int64_t>(query)});
     return all;
   }
 

@@ -32,7 +32,7 @@ def fill(model, seed):
         noise = torch.randn(p.shape, generator=g)
         if p.dim() == 1:
             value = (1 + 0.2 * noise) if name.endswith("weight") else 0.1 * noise
-        elif "embed" in name and "patch" not in name and "embed_" not in name and p.dim() == 2 or "position_embeddings" in name or "reference_points" in name or "presence_token" in name:
+        elif "embed" in name and "patch" not in name and "embed_" not in name and "embedder" not in name and p.dim() == 2 or "position_embeddings" in name or "reference_points" in name or "presence_token" in name:
             value = noise
         elif "rpb_embed" in name:
             value = noise * 2 / p.shape[1] ** 0.5
@@ -76,7 +76,7 @@ def write(folder, name, vit, text, width, encoder, decoder, masks, rows):
             layer.register_forward_pre_hook(see((stack, i)), with_kwargs=True)
         layers[-1].register_forward_hook(last((stack, len(layers))))
     out = model(**inputs)
-    golden = {"in." + key: value.float() if key != "input_ids" else value for key, value in inputs.items()}
+    golden = {"in.pixel_values": inputs["pixel_values"], "in.prompt_ids": inputs["input_ids"].float(), "in.prompt_mask": mask.float()}
     for key in ("pred_masks", "pred_boxes", "pred_logits", "presence_logits"):
         golden["out." + key] = out[key]
     golden["out.semantic_seg"] = out.semantic_seg.permute(0, 2, 3, 1)

@@ -421,3 +421,43 @@ TEST_CASE("ren needs an image") {
   CHECK_THAT(metric("ren").compare(classes(0, 0), classes(0, 0), false).wrong,
              ContainsSubstring("[rows, columns, colours]"));
 }
+
+namespace {
+
+// Two requests with masks of logits, which are moved by `shift` and noisy.
+Answers masked(float noise, float shift, uint64_t seed) {
+  Answers answers;
+  fk::Random errors(seed);
+  for (uint64_t id = 0; id < 2; ++id) {
+    NamedTensor masks{"pred_masks", {3, 16, 16}, {}};
+    for (int64_t i = 0; i < 3 * 16 * 16; ++i) {
+      const auto column = static_cast<float>(i % 16), mask = static_cast<float>(i / 256);
+      masks.values.push_back(column - 6 - mask + shift +
+                             noise * static_cast<float>(errors.normal()));
+    }
+    answers[id].tensors.push_back(std::move(masks));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("seg knows masks which lie elsewhere, and classes of points") {
+  const fk::Metric& seg = metric("seg");
+  const Answers want = masked(0, 0.5F, 0);
+  CHECK(more(seg.compare(want, want, false), "iou_loss") == 0);
+  // Masks of 10, 9 and 8 columns lose one of them.
+  const double lost = 1 - (9.0 / 10 + 8.0 / 9 + 7.0 / 8) / 3;
+  CHECK(std::abs(more(seg.compare(masked(0, -0.5F, 0), want, false), "iou_loss") - lost) < 1e-9);
+  CHECK_THAT(seg.compare(rendered(0, 0), rendered(0, 0), false).wrong,
+             ContainsSubstring("pred_masks"));
+  const Answers points = classes(0, 0);
+  CHECK(seg.compare(points, points, false).wrong.find("pred_masks") != std::string::npos);
+
+  const fk::ErrorScale scale{fk::DType::f32, 8, 0.01, 0};
+  const fk::ErrorNumbers noisy = seg.compare(masked(1e-4F, 0.5F, 3), want, false);
+  const fk::ErrorLimits limits = seg.candidate_limits(noisy, scale);
+  REQUIRE(limits.more.size() == 1);
+  CHECK(seg.compare(masked(1e-4F, 0.5F, 4), want, false).more[0].value <= limits.more[0]);
+  CHECK(seg.compare(masked(0, -0.5F, 4), want, false).more[0].value > limits.more[0]);
+}
