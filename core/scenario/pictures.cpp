@@ -15,20 +15,19 @@ constexpr int64_t kShownMost = 512;   // pixels of a side
 constexpr int64_t kStripMost = 2048;  // columns of all frames of a video
 constexpr int64_t kFramesMost = 8;    // of a video, the first and the last one among them
 
-// A result as an image [rows, columns, colours]: one plane of it, or some frames of a video.
+// A result as an image [rows, columns, colours]: of a video, some frames side by side.
 struct Drawable {
   std::vector<int64_t> shape;
   std::vector<float> values;
-  std::string title = {};  // "masks[2]", "video, 8 of 32 frames"
-  bool strip = false;      // frames side by side
+  std::string which = {};  // ", 8 of 32 frames" of a video
 };
 
 // Frames side by side.
 Drawable strip_of(const NamedTensor& video) {
   const auto& s = video.shape;
-  Drawable strip{.shape = {}, .values = {}, .title = video.name, .strip = true};
+  Drawable strip;
   const int64_t frames = std::min(s[0], kFramesMost);
-  strip.title += ", " + std::to_string(frames) + " of " + std::to_string(s[0]) + " frames";
+  strip.which = ", " + std::to_string(frames) + " of " + std::to_string(s[0]) + " frames";
   strip.shape = {s[1], frames * s[2], s[3]};
   const int64_t row = s[2] * s[3];
   for (int64_t y = 0; y < s[1]; ++y)
@@ -40,36 +39,17 @@ Drawable strip_of(const NamedTensor& video) {
   return strip;
 }
 
-// One plane of [planes, rows, columns].
-std::optional<Drawable> plane_of(const NamedTensor& planes, int64_t plane) {
-  if (planes.shape.size() != 3) return {};
-  const int64_t pixels = planes.shape[1] * planes.shape[2], first = plane * pixels;
-  if (first + pixels > static_cast<int64_t>(planes.values.size())) return {};
-  return Drawable{{planes.shape[1], planes.shape[2], 1},
-                  {planes.values.begin() + first, planes.values.begin() + first + pixels},
-                  planes.name + "[" + std::to_string(plane) + "]"};
-}
-
-// Nothing where the result is missing, or is no image and no video.
-std::optional<Drawable> drawable(const RequestResult& r, const ShownImage& image) {
-  const auto it = std::ranges::find(r.tensors, image.result, &NamedTensor::name);
-  if (it == r.tensors.end() || it->shape.size() < 3 || it->shape.size() > 4) return {};
+// Without a shape where the result is missing, or is no image and no video.
+Drawable drawable(const RequestResult& r, const std::string& name) {
+  const auto it = std::ranges::find(r.tensors, name, &NamedTensor::name);
+  if (it == r.tensors.end()) return {};
   const auto& s = it->shape;
+  if (s.size() < 3 || s.size() > 4 || (s.back() != 1 && s.back() != 3)) return {};
   int64_t values = 1;
   for (const int64_t side : s) values *= std::max<int64_t>(side, 0);
   if (values == 0 || static_cast<int64_t>(it->values.size()) != values) return {};
-  if (image.plane >= 0) return plane_of(*it, image.plane);
-  if (s.back() != 1 && s.back() != 3) return {};
   if (s.size() == 4) return strip_of(*it);
-  return Drawable{s, it->values, it->name};
-// The tensor of an image, or null.
-const NamedTensor* image_in(const RequestResult& r, const std::string& name) {
-  const auto it = std::ranges::find(r.tensors, name, &NamedTensor::name);
-  if (it == r.tensors.end() || it->shape.size() != 3) return nullptr;
-  const auto& s = it->shape;
-  const bool drawable = s[0] > 0 && s[1] > 0 && (s[2] == 1 || s[2] == 3) &&
-                        static_cast<int64_t>(it->values.size()) == s[0] * s[1] * s[2];
-  return drawable ? &*it : nullptr;
+  return {s, it->values};
 }
 
 // Fills sizes and PNG. shown(i) is the brightness of value i of an image [rows, columns, colours],
@@ -99,11 +79,9 @@ void draw_picture(const std::vector<int64_t>& shape, bool strip, const Shown& sh
 }
 
 Picture picture_of(const ShownImage& image, const std::string& side, const Drawable& tensor) {
-  Picture picture{.result = tensor.title, .side = side};
-Picture picture_of(const ShownImage& image, const std::string& side, const NamedTensor& tensor) {
-  Picture picture{.result = image.result, .side = side};
+  Picture picture{.result = image.result + tensor.which, .side = side};
   draw_picture(
-      tensor.shape, tensor.strip,
+      tensor.shape, !tensor.which.empty(),
       [&](int64_t i) {
         return (static_cast<double>(tensor.values[static_cast<size_t>(i)]) - image.black) /
                (image.white - image.black);
@@ -114,10 +92,7 @@ Picture picture_of(const ShownImage& image, const std::string& side, const Named
 
 Picture difference_picture(const ShownImage& image, const std::string& side, const Drawable& got,
                            const Drawable& want) {
-  Picture picture{.result = want.title, .side = side, .difference = true};
-Picture difference_picture(const ShownImage& image, const std::string& side, const NamedTensor& got,
-                           const NamedTensor& want) {
-  Picture picture{.result = image.result, .side = side, .difference = true};
+  Picture picture{.result = image.result + want.which, .side = side, .difference = true};
   const auto apart = [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     return std::fabs(static_cast<double>(got.values[at]) - static_cast<double>(want.values[at])) /
@@ -132,7 +107,7 @@ Picture difference_picture(const ShownImage& image, const std::string& side, con
   }
   const double white = picture.worst > 0 && std::isfinite(picture.worst) ? picture.worst : 1;
   draw_picture(
-      want.shape, want.strip,
+      want.shape, !want.which.empty(),
       [&](int64_t i) {
         const double d = apart(i);
         return std::isfinite(d) ? d / white : 1;
@@ -150,18 +125,14 @@ void add_pictures(const Metric& metric, const std::string& side, const Answers& 
   const auto own = got.find(id);
   const bool first = all.empty();
   for (const ShownImage& image : metric.images(right)) {
-    const std::optional<Drawable> wanted = drawable(right, image);
-    if (!wanted) continue;
-    if (first) all.push_back(picture_of(image, kReferenceSide, *wanted));
-    const auto drawn = own == got.end() ? std::nullopt : drawable(own->second, image);
-    if (!drawn || drawn->shape != wanted->shape || drawn->title != wanted->title) continue;
-    const NamedTensor* wanted = image_in(right, image.result);
-    if (!wanted) continue;
-    if (first) all.push_back(picture_of(image, kReferenceSide, *wanted));
-    const NamedTensor* drawn = own == got.end() ? nullptr : image_in(own->second, image.result);
-    if (!drawn || drawn->shape != wanted->shape) continue;
-    all.push_back(picture_of(image, side, *drawn));
-    all.push_back(difference_picture(image, side, *drawn, *wanted));
+    const Drawable wanted = drawable(right, image.result);
+    if (wanted.shape.empty()) continue;
+    if (first) all.push_back(picture_of(image, kReferenceSide, wanted));
+    if (own == got.end()) continue;
+    const Drawable drawn = drawable(own->second, image.result);
+    if (drawn.shape != wanted.shape || drawn.which != wanted.which) continue;
+    all.push_back(picture_of(image, side, drawn));
+    all.push_back(difference_picture(image, side, drawn, wanted));
   }
 }
 
