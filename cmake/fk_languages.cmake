@@ -2,7 +2,7 @@
 # Sources in languages with a folder of their own (adapters/NAME/language.yaml): fk-host build knows them by the same files.
 
 # fk_translate(<target> <source> <header>): true in `fk_translated` if <source> is in such a language. Its C++ file and its library are then
-# made by the language's build.py, and belong to <target>. <header>: the op's fk/ops/OP.h.
+# made by the language's build.py, and belong to <target>. <header>: the op's fk/ops/OP.h. Python also searches FK_TRANSLATE_PYTHONPATH.
 function(fk_translate target source header)
   set(fk_translated FALSE PARENT_SCOPE)
   get_filename_component(extension ${source} LAST_EXT)
@@ -28,18 +28,24 @@ function(fk_translate target source header)
       set(python $ENV{PYTHON})
     endif()
     set(arch 90a)
-    if(DEFINED ENV{FK_CUDA_ARCH})
+    if(FK_TRANSLATE_ARCH)
+      set(arch ${FK_TRANSLATE_ARCH})
+    elseif(DEFINED ENV{FK_CUDA_ARCH})
       set(arch $ENV{FK_CUDA_ARCH})
     endif()
     get_filename_component(stem ${source} NAME)
     set(made ${CMAKE_CURRENT_BINARY_DIR}/${target}.made/${stem})
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target}.made)
+    set(environment)
+    if(FK_TRANSLATE_PYTHONPATH)
+      set(environment ${CMAKE_COMMAND} -E env --modify PYTHONPATH=path_list_prepend:${FK_TRANSLATE_PYTHONPATH})
+    endif()
     # `ar` makes an empty library for a language whose C++ file is all.
     add_custom_command(OUTPUT ${made}.cpp ${made}.a
       COMMAND ${CMAKE_COMMAND} -E rm -f ${made}.a
-      COMMAND ${python} ${adapter}/build.py ${path} --header ${header} --arch ${arch} --out ${made}.cpp
+      COMMAND ${environment} ${python} ${adapter}/build.py ${path} --header ${header} --arch "${arch}" --out ${made}.cpp
       COMMAND ${CMAKE_AR} qc ${made}.a
-      DEPENDS ${path} ${shared} ${header} COMMENT "${source}")
+      DEPENDS ${path} ${shared} ${header} VERBATIM COMMENT "${source}")
     target_sources(${target} PRIVATE ${made}.cpp)
     target_link_libraries(${target} PRIVATE ${made}.a)
     target_include_directories(${target} PRIVATE ${adapter})

@@ -15,7 +15,7 @@
 #                                         fk-host says is too large for one GPU runs on two where there are, or is left out
 # with several GPUs (the first two with --full, too):
 #   failing collectives                   ranks that die, hang or do something else (test/ranks/odd.cu); every collective as a candidate
-#   exchanges divided                     conformance of collectives with a GPU for each rank; models divided between 2, 3 and 4
+#   exchanges divided                     conformance of collectives with a GPU for each rank; every model with laws of division, between 2 and 4 ranks
 # with --full also:
 #   sanitize                              compute-sanitizer over the smoke cases of `cuda`
 #   precision latency neighbours ops      the judge's clock, its speed, what a candidate leaves; times of the main ops at real sizes
@@ -85,8 +85,7 @@ verify() { # NAME CASES... -- OPTIONS...
   while [[ $1 != -- ]]; do cases+=("$1"); shift; done
   shift
   timeout -k 10 300 "$host" verify "${cases[@]}" "$@" --json "$parts/verify-$name.json" >/dev/null
-  local status=$?
-  summarize "$parts/verify-$name.json" && return $status
+  summarize "$parts/verify-$name.json"
 }
 check() { # NAME PLUGIN OPTIONS...
   local name="check-$1"
@@ -243,14 +242,7 @@ part_exchanges() {
   done
   return $bad
 }
-part_divided() {
-  local how bad=0
-  for how in "llama --tp 2" "llama --tp 2 --overlap" "mixtral --tp 2 --overlap" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
-    # shellcheck disable=SC2086
-    verify "${how//[ -]/}" test/golden/${how%% *} -- ${how#* } --device cuda || bad=1
-  done
-  return $bad
-}
+part_divided() { python3 scripts/gpu/divided.py "$parts/divided.json" --host "$host"; }
 part_rivals() { python3 scripts/gpu/ranks.py "$parts/ranks.json" --host "$host"; }
 
 part_sanitize() { HOST="$host" scripts/gpu/sanitize.sh "$out"; }

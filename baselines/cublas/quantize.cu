@@ -49,6 +49,15 @@ void start(const fk_in* x, const Quantized& to, cudaStream_t stream) {
                                                                                     to.padded, to.columns, to.groups());
 }
 
+__global__ void repeat_each(const float* from, int64_t group, float* to, int64_t count) {
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = from[i / group];
+}
+void check_launch(const char* what) {
+  const cudaError_t status = cudaPeekAtLastError();
+  if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
 }  // namespace
 
 void quantize(const fk_in* x, const Quantized& to, cudaStream_t stream) {
@@ -57,8 +66,12 @@ void quantize(const fk_in* x, const Quantized& to, cudaStream_t stream) {
     case FK_BF16: start<__nv_bfloat16>(x, to, stream); break;
     default: start<__half>(x, to, stream);
   }
-  const cudaError_t status = cudaPeekAtLastError();
-  if (status != cudaSuccess) throw std::runtime_error(std::string("quantize: ") + cudaGetErrorString(status));
+  check_launch("quantize");
+}
+void repeat(const float* from, int64_t group, float* to, int64_t count, cudaStream_t stream) {
+  constexpr int kThreads = 256;
+  if (count) repeat_each<<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(from, group, to, count);
+  check_launch("repeat");
 }
 
 }  // namespace fkb

@@ -20,4 +20,7 @@ struct Quantized {
 };
 void quantize(const fk_in* x, const Quantized& to, cudaStream_t stream);
 
+// to[i] = from[i / group] for i below `count`.
+void repeat(const float* from, int64_t group, float* to, int64_t count, cudaStream_t stream);
+
 }  // namespace fkb

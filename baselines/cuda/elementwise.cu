@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops and copies of rows, sixteen bytes per thread: silu_and_mul, add, embedding,
-// gather_rows, kv_cache_append, rotary_embedding.
+// Elementwise ops and copies of rows, sixteen bytes per thread: add, embedding, gather_rows,
+// kv_cache_append, rotary_embedding.
 #include "fk/ops/add.h"
 #include "fk/ops/embedding.h"
 #include "fk/ops/gather_rows.h"
 #include "fk/ops/kv_cache_append.h"
 #include "fk/ops/rotary_embedding.h"
-#include "fk/ops/silu_and_mul.h"
 #include "parts/op.cuh"
 #include "parts/rope.cuh"
 
 namespace {
 using namespace fkc;
-
-template <class T> __global__ void silu_and_mul(const T* x, T* out, int64_t rows, int vectors) {
-  wait_for_inputs();
-  const int64_t i = item_of_thread(), row = i / vectors, column = i % vectors;
-  if (row >= rows) return;
-  const T* from = x + row * vectors * 16 + column * 8;
-  const Vec8<T> gate = load8(from), up = load8(from + vectors * 8);
-  Vec8<T> o;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) {
-    const float g = to_float(gate.at[k]);
-    o.at[k] = from_float<T>(silu(g) * to_float(up.at[k]));
-  }
-  store8(out + i * 8, o);
-}
 
 template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t vectors) {
   wait_for_inputs();
@@ -39,8 +23,8 @@ template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t v
   store8(out + i * 8, o);
 }
 
-// Copies row `ids[t]` of a table. A row has `vectors` times 16 bytes.
-template <class I> __global__ void copy_rows(const uint4* table, const I* ids, uint4* out, int64_t rows, int vectors) {
+// Copies row `ids[t]` of a table. A row has so many vectors V.
+template <class V, class I> __global__ void copy_rows(const V* table, const I* ids, V* out, int64_t rows, int vectors) {
   wait_for_inputs();
   const int64_t i = item_of_thread(), row = i / vectors;
   if (row < rows) out[i] = table[int64_t(ids[row]) * vectors + i % vectors];
@@ -96,21 +80,6 @@ __global__ void __launch_bounds__(kItemThreads, 5) rotate(T* q, T* k, const floa
   }
 }
 
-struct SiluAndMul : Base<fk::silu_and_mul> {
-  using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_16bit(max.x);
-    need(init.size % 8 == 0, "size: a multiple of 8 only");
-  }
-  void forward(const op::forward& a, const fk_ctx& ctx) {
-    const int64_t rows = a.x->shape[0], vectors = init.size / 8;
-    if (!rows) return;
-    dispatch(a.x, [&](auto type) {
-      using T = decltype(type);
-      launch(silu_and_mul<T>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
-    });
-  }
-};
 struct Add : Base<fk::add> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
@@ -136,21 +105,24 @@ struct Embedding : Base<fk::embedding> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.ids->shape[0], vectors = init.embedding_dim / 8;
     if (!rows) return;
-    launch(copy_rows<int64_t>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
+    launch(copy_rows<uint4, int64_t>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
                                                                   rows, int(vectors));
   }
 };
 struct GatherRows : Base<fk::gather_rows> {
   using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_16bit(max.x);
-    need(init.size % 8 == 0, "size: a multiple of 8 only");
-  }
+  static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need&) { need_16bit(max.x); }
+  // Rows which are no whole vectors go by elements.
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    const int64_t rows = a.rows->shape[0], vectors = init.size / 8;
+    if (init.size % 8) copy<uint16_t>(a, init.size, ctx);
+    else copy<uint4>(a, init.size / 8, ctx);
+  }
+
+ private:
+  template <class V> void copy(const op::forward& a, int64_t vectors, const fk_ctx& ctx) const {
+    const int64_t rows = a.rows->shape[0];
     if (!rows) return;
-    launch(copy_rows<int32_t>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<uint4>(a.x), fk::data<int32_t>(a.rows), fk::data<uint4>(a.out), rows,
-                                                                  int(vectors));
+    launch(copy_rows<V, int32_t>, blocks_of(rows * vectors), kItemThreads, 0, ctx, fk::data<V>(a.x), fk::data<int32_t>(a.rows), fk::data<V>(a.out), rows, int(vectors));
   }
 };
 struct KvCacheAppend : Base<fk::kv_cache_append> {
@@ -196,7 +168,6 @@ struct RotaryEmbedding : Base<fk::rotary_embedding> {
     });
   }
 };
-FK_OP(silu_and_mul, SiluAndMul);
 FK_OP(add, Add);
 FK_OP(embedding, Embedding);
 FK_OP(gather_rows, GatherRows);

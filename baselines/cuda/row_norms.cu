@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm, l2_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated. Some lanes of a warp, or a
+// layer_norm, l2_norm, qk_rms_norm, q_kv_rms_norm, rms_norm_gated, softmax. Some lanes of a warp, or a
 // block, have a row, sixteen bytes per thread. The row stays in registers from the first pass to
 // the last.
 #include "fk/ops/l2_norm.h"
@@ -8,6 +8,7 @@
 #include "fk/ops/qk_rms_norm.h"
 #define FK_RMS_NORM_GATED_EDITION 1
 #include "fk/ops/rms_norm_gated.h"
+#include "fk/ops/softmax.h"
 #include "parts/op.cuh"
 
 namespace {
@@ -41,6 +42,13 @@ struct Place {
 __device__ float row_sum(float v, int lanes) {
   if (lanes > 32) return block_sum(v);
   for (int k = lanes / 2; k > 0; k /= 2) v += __shfl_xor_sync(0xffffffffu, v, k);
+  return v;
+}
+
+// The same for the maximum.
+__device__ float row_max(float v, int lanes) {
+  if (lanes > 32) return block_max(v);
+  for (int k = lanes / 2; k > 0; k /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, k));
   return v;
 }
 
@@ -210,6 +218,54 @@ __global__ void __launch_bounds__(most_threads(kPer)) rms_norm_gated(const T* x,
   }
 }
 
+template <class T, int kPer>
+__global__ void __launch_bounds__(most_threads(kPer)) softmax(const T* x, T* out, int64_t rows, int lanes, int vectors) {
+  wait_for_inputs();
+  const Place me(lanes);
+  const int64_t base = me.row * vectors * 8;
+  float values[kPer][8], most = -INFINITY, sum = 0;
+#pragma unroll
+  for (int p = 0; p < kPer; ++p) {
+    const int i = p * lanes + me.lane;
+    if (me.row >= rows || i >= vectors) continue;
+    load_floats(x + base + i * 8, values[p]);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) most = fmaxf(most, values[p][k]);
+  }
+  most = row_max(most, lanes);
+#pragma unroll
+  for (int p = 0; p < kPer; ++p) {
+    if (me.row >= rows || p * lanes + me.lane >= vectors) continue;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      values[p][k] = __expf(values[p][k] - most);
+      sum += values[p][k];
+    }
+  }
+  __syncthreads();  // block_sum() may use the memory of block_max()
+  const float share = 1.F / row_sum(sum, lanes);
+#pragma unroll
+  for (int p = 0; p < kPer; ++p) {
+    const int i = p * lanes + me.lane;
+    if (me.row >= rows || i >= vectors) continue;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) values[p][k] *= share;
+    store_floats(out + base + i * 8, values[p]);
+  }
+}
+// Rows of few elements which are no whole vectors: one in a thread.
+template <class T>
+__global__ void __launch_bounds__(kThreads) softmax_of_few(const T* x, T* out, int64_t rows, int size) {
+  wait_for_inputs();
+  const int64_t row = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (row >= rows) return;
+  x += row * size, out += row * size;
+  float most = -INFINITY, sum = 0;
+  for (int i = 0; i < size; ++i) most = fmaxf(most, to_float(x[i]));
+  for (int i = 0; i < size; ++i) sum += __expf(to_float(x[i]) - most);
+  for (int i = 0; i < size; ++i) out[i] = from_float<T>(__expf(to_float(x[i]) - most) / sum);
+}
+
 struct LayerNorm : Base<fk::layer_norm> {
   using Base::Base;
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
@@ -305,10 +361,28 @@ struct RmsNormGated : Base<fk::rms_norm_gated> {
     });
   }
 };
+struct Softmax : Base<fk::softmax> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(max.x);
+    if (init.size > 64 || init.size % 8 == 0) need_width(init.size);
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t rows = a.x->shape[0], vectors = init.size / 8;
+    if (!rows) return;
+    dispatch(a.x, [&](auto type) {
+      using T = decltype(type);
+      if (init.size % 8) return launch(softmax_of_few<T>, unsigned(cdiv(rows, kThreads)), kThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, int(init.size));
+      const Shares shares(rows, vectors);
+      launch(shares.one ? softmax<T, 1> : softmax<T, kPerMax>, shares.blocks, shares.threads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, shares.lanes, int(vectors));
+    });
+  }
+};
 FK_OP(layer_norm, LayerNorm);
 FK_OP(l2_norm, L2Norm);
 FK_OP(qk_rms_norm, QkRmsNorm);
 FK_OP(q_kv_rms_norm, QKvRmsNorm);
 FK_OP(rms_norm_gated, RmsNormGated);
+FK_OP(softmax, Softmax);
 
 }  // namespace

@@ -33,6 +33,7 @@ class Checker {
       const std::string name = generator_of(f).name;
       if (name == "cu" || name.ends_with("_offsets")) rising(f, t);
       if (name == "lens") enough(f, t);
+      if (name == "level_starts") inside(f, t);
     }
   }
 
@@ -77,6 +78,9 @@ class Checker {
     if (g.name == "positions") return {0, bounds_of(other(f, g.args.at(0))).high - 1};
     if (g.name == "slots" || g.name == "some_slots")  // padding requests of a batch have none
       return {-1, (bounds_of(other(f, g.args.at(0))).high + 1) * arg(3) - 1};
+    if (g.name == "levels") return {0, arg(0)};
+    if (g.name == "level_starts") return {0, arg(1)};
+    if (g.name == "voxels") return {0, std::max({arg(0), arg(1), arg(2), arg(3)}) - 1};
     if (g.name == "moe_rows" || g.name == "routed_rows") return {0, f.shape[0] - 1};
     if (g.name == "moe_offsets" || g.name == "routed_offsets")
       for (const CaseField& rows : r_.fields)
@@ -97,6 +101,17 @@ class Checker {
     const Tensor& s = starts->second[entry_];
     for (int64_t i = 0; i < t.numel() && i + 1 < s.numel(); ++i)
       if (t.at(i) < s.at(i + 1) - s.at(i)) wrong(f, "a request is shorter than its query");
+  }
+
+  // Each level of a pyramid, of rows times columns from its start on, lies within all levels.
+  void inside(const CaseField& f, const Tensor& t) const {
+    const auto shapes = r_.contents->find(generator_of(f).args.at(0));
+    if (shapes == r_.contents->end() || shapes->second.size() <= entry_) return;
+    const Tensor& s = shapes->second[entry_];
+    for (int64_t i = 0; i < t.numel() && 2 * i + 1 < s.numel(); ++i)
+      if (t.at(i) + s.at(2 * i) * s.at(2 * i + 1) >
+          static_cast<double>(whole(f, generator_of(f).args.at(1))))
+        wrong(f, "a level ends behind all values");
   }
 
   const ResolvedCase& r_;

@@ -214,6 +214,7 @@ void fields(Visitor& v, RunDocument& d) {
   v("device", r.device, "the device");
   v("host", r.host, "the machine");
   v("driver", r.driver, "driver of the device");
+  v("nccl", r.nccl, "whether NCCL may use NVLink multicast; empty: one rank, or no GPUs");
   v("host_build", r.host_build, "build id of fk-host");
   v("date", r.date, "begin of the run, UTC");
   v("clocks", clocks, "clocks of the first GPU; null: there is none");

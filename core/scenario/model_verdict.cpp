@@ -32,8 +32,13 @@ void each_value(Values& round, const Action& action) {
 }
 
 // Layers through which a pipeline of diffusers sends a latent in one step; 0: it is no pipeline. A
-// U-Net has the layers of its levels on the way down and up, and those between.
+// U-Net has the layers of its levels on the way down and up, and those between. A layer of a world
+// has two halves. A policy's expert sees what a language model keeps.
 int64_t layers_of_step(const Config& config) {
+  if (config.has("max_noise_level")) return 2 * config.child("model").integer("depth", 0);
+  if (config.has("dit_config"))
+    return config.child("dit_config").integer("num_hidden_layers", 0) +
+           config.child("vlm_config").child("text_config").integer("num_hidden_layers", 0);
   if (config.has("transformer")) {
     const Config part = config.child("transformer");
     return part.integer("num_layers", 0) + part.integer("num_single_layers", 0);

@@ -106,9 +106,8 @@ class ScenarioRun {
     options.device = options_.device;
     options.sandbox = options_.sandbox;
     options.patience_s = kPatienceBaseline;
-    options.payload_bytes_max = std::max<uint64_t>(
-        uint64_t{1} << 20, static_cast<uint64_t>(scenario_.engine->form().vocabulary) * 4 +
-                               static_cast<uint64_t>(scenario_.limits.max_context) * (64 << 10));
+    options.payload_bytes_max += static_cast<uint64_t>(scenario_.engine->form().vocabulary * 4 +
+                                                       (scenario_.limits.max_context << 16));
     return options;
   }
 
@@ -493,6 +492,7 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options, cons
   };
   RunReport report = ScenarioRun(scenario, watched, catalog, plugin_set).run();
   report.driver = device_identity(options.device).driver;
+  report.nccl = nccl_setting(scenario.limits.parallel.ranks(), options.device);
   if (watch) report.clocks = watch->seen();
   return report;
 }

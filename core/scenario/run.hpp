@@ -66,6 +66,8 @@ std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
                                               const std::vector<std::string>& names);
 // Timed processes of each side: one where speed is not judged.
 int timed_processes(const Scenario& scenario, const RunOptions& options);
+// For the report: if NCCL may use NVLink multicast. Empty: one rank, or no GPUs.
+std::string nccl_setting(int64_t ranks, const std::string& device);
 // The origin of the order in which a baseline asks its providers, and the names in the ranking of
 // these ops which no baseline has. `pins`: providers which the scenario or the command line names.
 std::string order_text(const std::map<std::string, std::string>& pins, const Ranking& ranking,

@@ -104,6 +104,12 @@ int timed_processes(const Scenario& scenario, const RunOptions& options) {
   return options.device == "cpu" ? kOnCpu : kOnGpu;
 }
 
+std::string nccl_setting(int64_t ranks, const std::string& device) {
+  if (ranks < 2 || device.rfind("cuda", 0) != 0) return "";
+  const bool off = environment("NCCL_NVLS_ENABLE", "0") == "0";  // as core/comm/cuda/nccl.cpp
+  return off ? "without NVLink multicast" : "with NVLink multicast";
+}
+
 DeviceLock devices_of_run(const Scenario& scenario, const RunOptions& options) {
   const int64_t ranks = scenario.limits.parallel.ranks();
   return DeviceLock(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1), [&] {

@@ -81,6 +81,7 @@ inline bool judges_speed(const Scenario& scenario) { return scenario.profile != 
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
   std::string driver, host_build, date;    // of the device; of this program; start in UTC
+  std::string nccl;  // how NCCL may send between GPUs; empty: one rank, or no GPUs
   std::string note;                        // about the profile
   std::vector<std::string> weights_notes;  // about the checkpoint
   bool random_weights = false;

@@ -198,7 +198,7 @@ for source in sorted({p.name[10:]: p for p in sorted((root / "docs/results").glo
         ranks.append("")
     # The file is from scripts/gpu/ranks.py, or has rows alone.
     found = d.get("rows") or [dict(r, commit=step.get("commit", d["commit"])) for step in d["steps"].values() for r in (step["report"] or {}).get("rows", [])]
-    ranks += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in brackets, "
+    ranks += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, {d['date']}, `{d['command']}`, NCCL {d.get('nccl', 'without NVLink multicast')}. Cold medians, quartiles in brackets, "
               "captured where no `eager` stands behind the case; bus bandwidth is 2 (n - 1) / n times the bytes over the time.", "",
               "| op | case | ranks | commit | `nccl` | `cuda` | times as fast | bus bandwidth of `cuda` |", "|---|---|---|---|---|---|---|---|"]
     times = {}

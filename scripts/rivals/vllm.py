@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""vllm.py: vLLM 0.26.0 and fk-host on one GPU, with random weights of the same sizes. scripts/rivals/fetch_wheels.sh brings
+"""vllm.py: vLLM 0.26.0 and fk-host on the same GPUs, with random weights of the same sizes. scripts/rivals/fetch_wheels.sh brings
 vLLM to a machine without network.
 
-    scripts/rivals/vllm.py compare FILE --host build/fk-host    steps, prefill, 1000 requests, beside `fk-host run`
+    scripts/rivals/vllm.py compare FILE --host build/fk-host    steps, prefill, 1000 requests, beside `fk-host run`; with
+                                                                --tp 4 both are divided between four GPUs
     scripts/rivals/vllm.py gain FILE --host build/fk-host       the provider `cuda`, packaged, inside vLLM: steps and logits
     scripts/rivals/vllm.py fk FILE --host build/fk-host         the same change of the same ops in `fk-host run`
 
 `gain` loads one engine of vLLM as it comes and one for each group of ops, and asks them in turns. So all see the same clocks.
 `--graph` asks engines with torch.compile and CUDA graphs, vLLM's default; without it they run eagerly. FK_COMMIT names the
 commit where there is no .git. FILE gets JSON after each part."""
-import argparse, datetime, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
+from about import about  # noqa: E402
 from vllm_engines import config_folder, prompts_of, sampling  # noqa: E402
 from vllm_gain import GROUPS, gain, spread  # noqa: E402
 sys.path[:] = [p for p in sys.path if pathlib.Path(p or ".").resolve() != HERE.parent]  # this file is no `import vllm`
@@ -24,22 +26,12 @@ NEAREST = {  # providers whose kernels are nearest to vLLM's own: FlashAttention
     "attention": ["paged_attention=flashinfer", "kv_cache_append=cuda_reference", "rotary_embedding=flashinfer"],
     "mlp": ["linear=cublas", "silu_and_mul=flashinfer"],
     "norms": [],  # torch.compile writes vLLM's; no provider's are near
-    "moe": ["fused_moe=cuda_reference"],
+    "moe": [],  # vLLM's are in Triton; no provider's are near
 }
 
 
-def said(*command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.strip().split("\n")[0]
-    except FileNotFoundError:
-        return ""
-
-
-def about(config):
-    asked = lambda what: said("nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader")
-    return {"command": "scripts/rivals/vllm.py " + " ".join(sys.argv[1:]), "device": asked("name"), "driver": asked("driver_version"),
-            "clocks": asked("clocks.max.sm,clocks.max.mem"), "vllm": VERSION, "config": config,
-            "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
+def multicast():
+    return "without NVLink multicast" if os.environ.get("NCCL_NVLS_ENABLE", "0") == "0" else "with NVLink multicast"
 
 
 def check_version():
@@ -113,11 +105,25 @@ def fk_steps(args, runs, before):
 def fk_compare(args, out, save):
     """fk-host beside `compare`: the same steps, prefill and requests, with the providers of its ranking."""
     workloads = [f"in512_batch_{batch}" for batch in args.batches] + (["in512_out1024"] if args.requests else [])
-    out["fk_host_rows"] = fk_run(args, [], workloads)
-    save()
-    for name, w in out["fk_host_rows"]["workloads"].items():
-        print(f"fk-host {name}: step {1e3 * w['token_s']['median']:.3f} ms, prefill {w['prefill_tokens_per_s']['median']:.0f} tok/s, "
+    room = ["--max-batch", str(args.max_batch), "--pages", "0"] if args.requests else []
+    for ways in args.fk or ([f"--tp {args.tp}"] if args.tp > 1 else [""]):
+        rows = out[f"fk_host_rows {ways}".strip()] = fk_run(args, [], workloads, [*ways.split(), *room])
+        save()
+        show_fk(rows, ways)
+
+
+def show_fk(rows, ways):
+    for name, w in rows["workloads"].items():
+        print(f"fk-host {ways} {name}: step {1e3 * w['token_s']['median']:.3f} ms, prefill {w['prefill_tokens_per_s']['median']:.0f} tok/s, "
               f"decode {w['decode_tokens_per_s']['median']:.0f} tok/s", flush=True)
+
+
+def all_reduces(worker):
+    """The ways in which a rank of vLLM may add tensors, in the order in which it asks them."""
+    from vllm.distributed.parallel_state import get_tp_group
+    at = get_tp_group().device_communicator
+    found = {name: getattr(at, name, None) for name in ("qr_comm", "fi_ar_comm", "ca_comm", "symm_mem_comm", "pynccl_comm")}
+    return [name for name, way in found.items() if way is not None and not getattr(way, "disabled", False)]
 
 
 def compare(args, out, save):
@@ -126,8 +132,10 @@ def compare(args, out, save):
     with tempfile.TemporaryDirectory() as temporary:
         folder, config = config_folder(args, pathlib.Path(temporary) / "model")
         llm = LLM(model=str(folder), load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16", seed=1, max_model_len=2048,
-                  max_num_seqs=500, max_num_batched_tokens=16384, enable_prefix_caching=False, gpu_memory_utilization=args.memory,
-                  disable_log_stats=True)
+                  max_num_seqs=args.max_batch, max_num_batched_tokens=16384, enable_prefix_caching=False, gpu_memory_utilization=args.memory,
+                  disable_log_stats=True, tensor_parallel_size=args.tp, enable_expert_parallel=args.experts)
+        if args.tp > 1:
+            out["vllm_all_reduce"] = llm.collective_rpc(all_reduces)[0]
 
         def seconds(batch, length, tokens):
             prompts = prompts_of(config, batch, length, random.randrange(1 << 30))
@@ -175,6 +183,10 @@ def main():
     p.add_argument("--tokens", type=int, default=128)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--requests", type=int, default=1000)
+    p.add_argument("--max-batch", type=int, default=500, help="of `compare`")
+    p.add_argument("--tp", type=int, default=1, help="of `compare`: GPUs between which both divide the model")
+    p.add_argument("--experts", action="store_true", help="of `compare`: vLLM divides experts by whole experts")
+    p.add_argument("--fk", nargs="*", help="of `compare`: other divisions for fk-host, such as '--ep 4'")
     p.add_argument("--cache", type=float, default=3.0, help="GiB of each engine's cache")
     p.add_argument("--memory", type=float, default=0.9)
     p.add_argument("--instead", nargs="*", default=[], help="GROUP:OP=PROVIDER,...: other providers than the nearest that are known")
@@ -184,12 +196,14 @@ def main():
     args = p.parse_args()
     args.host = str(pathlib.Path(args.host).resolve())
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # all_reduces() travels to the ranks
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # the archive has no FlashInfer; greedy choices need none
     os.environ["VLLM_DISABLE_COMPILE_CACHE"] = "1"  # its key does not name the functions of a package
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     out = json.loads(args.file.read_text()) if args.file.exists() else {}
-    out.update(about(args.config))
+    out.update(about("vllm.py", vllm=VERSION, config=args.config,
+                     **({"nccl": multicast()} if args.tp > 1 else {})))
     save = lambda: args.file.write_text(json.dumps(out, indent=1) + "\n")
     if args.mode == "fk":
         return fk_gain(args, out, save)

@@ -29,6 +29,30 @@ def fill_weights(model, model_config):
     embedding = [m for m in modules if type(m).__name__ == "VocabParallelEmbedding"]
     for module in embedding:
         fill(module.weight.data, 0, 1)
+    route_by_token(model.state_dict(), generator)
+
+
+def route_by_token(values, generator):
+    """Routers of random weights have near ties, which rounding decides. So routers read channels of the embedding, one for each expert,
+    with levels far apart and an order of their own for each token. No layer writes to these channels."""
+    import torch
+    routers = [v for name, v in values.items() if name.endswith(".gate.weight")]
+    if not routers:
+        return
+    experts = routers[0].shape[0]
+    for name, value in values.items():
+        if name.endswith("embed_tokens.weight"):
+            order = torch.rand(value.shape[0], experts, device="cuda", generator=generator).argsort(1)
+            value[:, :experts] = torch.linspace(-2, 2, experts, device="cuda")[order].to(value.dtype)
+        elif name.endswith(".gate.weight"):
+            value.zero_()
+            value[:, :experts].fill_diagonal_(4)
+        elif name.endswith("o_proj.weight"):
+            value[:experts] = 0
+        elif name.endswith("w2_weight"):
+            value[:, :experts] = 0
+        elif "norm" in name and value.dim() == 1:
+            value[:experts] = 1
 
 
 class Packaged:

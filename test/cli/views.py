@@ -87,6 +87,13 @@ for name in drawn:
     shown = json.loads((work / f"{name}.json").read_text())["pictures"]
     assert [(p["side"], p["difference"]) for p in shown if p["result"] == "image"] == [("reference", False), ("baseline", False), ("baseline", True)], shown
     assert all(p["png"].startswith("iVBORw0KGgo") and p["width"] > 7 and p["height"] > 7 and p["worst"] < 1e-3 for p in shown), name
+# A video is a strip with a row of its own.
+done = call("run", "oasis", "--profile", "tiny", "--device", "cpu", "--html", work / "oasis.html", "--json", work / "oasis.json")
+assert done.returncode == 0, done
+shown = json.loads((work / "oasis.json").read_text())["pictures"]
+assert [p["result"] for p in shown] == ["video, 5 of 5 frames"] * 3 and all(p["width"] == 5 * 32 and p["height"] == 24 for p in shown), shown
+page = (work / "oasis.html").read_text()
+assert page.count('<figure class="strip">') == 3 and "show noise and no motif" in page
 
 # Bytes that are no UTF-8, and things that are no document.
 raw = json.dumps(verdict("NAME")).encode().replace(b"NAME", b"caf\xe9")

@@ -22,51 +22,12 @@ try:
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
-from contract import Contract
-from source import Source
-
-TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
-NAMES = {dtype: name for name, dtype in TORCH.items()}
+from interpreter import TORCH, call, near
+from interpreter import load as load_source
 
 
 def load(op):
-    text = subprocess.run([sys.argv[1], "show", op, "--header"], capture_output=True, text=True, check=True).stdout
-    return Source(adapter / "template" / f"{op}.py", lambda edition: Contract(op, text, edition))
-
-
-def call(source, tensors, numbers, want):
-    """Launches each variant that takes the call, as the launcher does for the first; (variant, output) of each."""
-    names = dict(numbers)
-    for name, tensor in tensors.items():
-        if tensor is not None:
-            names |= {f"{name}_stride_{at}": stride for at, stride in enumerate(tensor.stride())}
-    types = {name: None if tensor is None else NAMES[tensor.dtype] for name, tensor in tensors.items()}
-    c = source.combinations.index({name: types.get(name) for name in source.contract.tensors})
-    names |= source.bytes_of(types)
-    ran = 0
-    for v, variant in [(v, source.variants[v]) for c2, v in source.pairs() if c2 == c]:
-        if not variant.when.value(names | variant.constexprs):
-            continue
-        fresh = {name: None if tensor is None else tensor.clone(memory_format=torch.preserve_format) for name, tensor in tensors.items()}
-        for name in fresh:  # gaps between rows stay
-            if tensors[name] is not None and not tensors[name].is_contiguous():
-                fresh[name] = tensors[name]
-        for launch in source.launches:
-            grid = tuple(size.value(names | variant.constexprs) for size in launch.grid)
-            arguments = {name: variant.constexprs.get(name, launch.defaults.get(name)) if name in launch.constexprs
-                         else fresh[name] if name in fresh else names[name] for name in launch.parameters}
-            if all(grid):
-                launch.fn[grid](**arguments)
-        want(fresh, f"{source.contract.op}, {types}, {numbers}, variant {v}")
-        ran += 1
-    assert ran, f"no variant takes {numbers} with {types}"
-
-
-def near(got, expected, what, scale=1.0):
-    bound = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[got.dtype] * scale
-    spread = expected.abs().max().item() or 1.0 if expected.numel() else 1.0
-    worst = (got.double() - expected.double()).abs().max().item() / spread if expected.numel() else 0.0
-    assert worst <= bound, f"{what}: off by {worst:.2e} of the largest value, and {bound:.1e} is allowed"
+    return load_source(sys.argv[1], adapter / "template" / f"{op}.py")
 
 
 def rms_norm():

@@ -65,9 +65,12 @@ template <class T, int D> __device__ void write_rows(const float (&sums)[D / 2],
     for (int from = 0; from < D / 8; from += 4) {
       uint32_t words[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = pack2<T>(sums[(from + i) * 4 + h * 2] * factor, sums[(from + i) * 4 + h * 2 + 1] * factor);
+      for (int i = 0; i < 4; ++i) {
+        const int at = min(from + i, D / 8 - 1) * 4 + h * 2;
+        words[i] = pack2<T>(sums[at] * factor, sums[at + 1] * factor);
+      }
       transpose_quad(words);
-      if (row < count) *reinterpret_cast<uint4*>(to + (from + lane % 4) * 8) = make_uint4(words[0], words[1], words[2], words[3]);
+      if (row < count && (from + lane % 4) * 8 < a.dim) *reinterpret_cast<uint4*>(to + (from + lane % 4) * 8) = make_uint4(words[0], words[1], words[2], words[3]);
     }
   }
 }

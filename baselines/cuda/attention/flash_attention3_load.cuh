@@ -27,20 +27,22 @@ struct Work {
 static_assert(sizeof(Work) == 32);
 
 struct Arguments {
-  const Work* work;  // [blocks, turns]
+  const Work* work;  // [blocks, turns]; null: images
+  int images, queries, keys, units, image_tiles;  // of images: their number, sizes, units of heads, tiles of a unit
   AttentionCache k, v;    // of small pages
   const int32_t* tables;  // of pages
   int width, page_shift;
   const float* sinks;
   void* out;
   int64_t out_token, out_head;
+  int dim;  // elements of a head; the rest of a tile's row is zeros
   int turns, pack_shift, group;  // heads of a unit: 2^pack_shift; of a key head: group
   int window, causal;
   float scale;  // times log2 e
 };
 
 template <int D> struct Shared {
-  static constexpr int kBoxes = D / 64, kStages = D == 64 ? 4 : 3, kBytes = kBoxes * kBox;  // of q, and of a stage of keys or values
+  static constexpr int kBoxes = (D + 63) / 64, kStages = D == 64 ? 4 : 3, kBytes = kBoxes * kBox;  // of q, and of a stage of keys or values
   static constexpr int kTotal = 1024 + kBarriers + (1 + 2 * kStages) * kBytes;              // 1024: alignment
   uint32_t base;
   __device__ uint32_t q_full() const { return base; }
@@ -57,9 +59,18 @@ template <int D> struct Shared {
 };
 static_assert(Shared<128>::kTotal <= 227 << 10);
 
+// The item of a block's turn in images of the same size. Blocks take turns, and the tiles with the
+// same keys follow each other.
+__device__ inline Work work_in_images(const Arguments& a, int turn) {
+  const int item = turn * int(gridDim.x) + int(blockIdx.x), tile = item % a.image_tiles, unit = item / a.image_tiles;
+  if (unit >= a.images * a.units) return Work{};
+  const int first = tile * (kRows >> a.pack_shift), image = unit / a.units, rows = (a.queries - first) << a.pack_shift;
+  return {image * a.queries + first, min(rows, kRows), first, a.keys, image * a.keys, 0, max((a.keys + kKeys - 1) / kKeys, 1), unit % a.units};
+}
 // The item of a block's turn. The item after the last one has no rows.
 __device__ inline Work work_at(const Arguments& a, int turn) {
   if (turn >= a.turns) return Work{};
+  if (!a.work) return work_in_images(a, turn);
   const int4* at = reinterpret_cast<const int4*>(a.work + int64_t(blockIdx.x) * a.turns + turn);
   const int4 low = at[0], high = at[1];
   return {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};

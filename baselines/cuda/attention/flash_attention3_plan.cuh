@@ -103,12 +103,19 @@ inline CUtensorMap map_of_pages(const fk_in* of) {
                        {bytes_of(of->strides[1]), bytes_of(of->strides[2]), bytes_of(of->strides[0])}, {64, uint32_t(std::min<int64_t>(of->shape[1], kKeys)), 1, 1});
 }
 
-// `a`: all but the plan and the packing of heads. With tables, k and v are in pages.
-template <class T> void attend(Arguments a, const Heads& h, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
-  if (!ctx.plan_bytes) return;
-  // plan() has a list for each multiprocessor, or one item for each of fewer blocks.
-  const int64_t works = ctx.plan_bytes / int64_t{sizeof(Work)}, blocks = std::min<int64_t>(works, sm_count());
-  a.work = static_cast<const Work*>(ctx.plan), a.turns = int(works / blocks), a.group = int(h.group), a.pack_shift = 0;
+// f(D) with the narrowest width of tiles which holds a head. kPadded: not only 64 and 128.
+template <bool kPadded, class F> void with_tile_width(int64_t dim, F f) {
+  if (dim <= 64) return f(std::integral_constant<int, 64>{});
+  if constexpr (kPadded) {
+    if (dim <= 80) return f(std::integral_constant<int, 80>{});
+    if (dim <= 96) return f(std::integral_constant<int, 96>{});
+  }
+  f(std::integral_constant<int, 128>{});
+}
+
+// `a`: all but the packing of heads. With tables, k and v are in pages.
+template <class T, bool kPadded> void launch_tiles(Arguments a, const Heads& h, int64_t blocks, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
+  a.group = int(h.group), a.dim = int(h.dim), a.pack_shift = 0;
   while (int64_t{1} << a.pack_shift < h.pack) ++a.pack_shift;
   const CUtensorMap queries =
       tensor_map<4>(q->data, FK_DTYPE(q) == FK_BF16, {uint64_t(h.dim), uint64_t(h.pack), uint64_t(q->shape[0]), uint64_t(h.units)},
@@ -121,13 +128,34 @@ template <class T> void attend(Arguments a, const Heads& h, const fk_in* q, cons
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
     launch(kernel, dim3(unsigned(blocks)), dim3(kThreads), size_t(kShared), ctx, queries, map_of(k), map_of(v), a);
   };
-  const auto sized = [&](auto size) {
-    if (place == Place::rows) go(size, std::integral_constant<Place, Place::rows>{});
-    else if (place == Place::pages) go(size, std::integral_constant<Place, Place::pages>{});
-    else go(size, std::integral_constant<Place, Place::small_pages>{});
-  };
-  if (h.dim == 64) sized(std::integral_constant<int, 64>{});
-  else sized(std::integral_constant<int, 128>{});
+  if (place == Place::rows) return with_tile_width<kPadded>(h.dim, [&](auto size) { go(size, std::integral_constant<Place, Place::rows>{}); });
+  if constexpr (!kPadded) {
+    with_tile_width<false>(h.dim, [&](auto size) {
+      if (place == Place::pages) go(size, std::integral_constant<Place, Place::pages>{});
+      else go(size, std::integral_constant<Place, Place::small_pages>{});
+    });
+  }
+}
+
+// `a`: all but the plan and the packing of heads. kPadded: k and v are in rows, and heads have any
+// width up to 128 which is a multiple of 8.
+template <class T, bool kPadded = false> void attend(Arguments a, const Heads& h, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
+  if (!ctx.plan_bytes) return;
+  // plan() has a list for each multiprocessor, or one item for each of fewer blocks.
+  const int64_t works = ctx.plan_bytes / int64_t{sizeof(Work)}, blocks = std::min<int64_t>(works, sm_count());
+  a.work = static_cast<const Work*>(ctx.plan), a.turns = int(works / blocks);
+  launch_tiles<T, kPadded>(a, h, blocks, q, k, v, ctx);
+}
+
+// Tiles of images of the same size.
+inline int64_t image_tiles(int64_t queries, const Heads& h) { return cdiv(queries * h.pack, kRows); }
+// Images of the same size, in rows of q, k and v without gaps between images.
+template <class T> void attend_images(Arguments a, const Heads& h, int64_t images, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
+  a.images = int(images), a.queries = int(q->shape[0] / images), a.keys = int(k->shape[0] / images), a.units = int(h.units);
+  a.image_tiles = int(image_tiles(a.queries, h));
+  const int64_t items = images * h.units * a.image_tiles, blocks = std::min<int64_t>(items, sm_count());
+  a.turns = int(cdiv(items, blocks));
+  launch_tiles<T, true>(a, h, blocks, q, k, v, ctx);
 }
 
 }  // namespace fkc::tiles

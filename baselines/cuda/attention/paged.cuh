@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "../parts/op.cuh"
-#include "flash_attention2.cuh"
 #include "flash_decoding.cuh"
+#include "paged_rows.cuh"
 
 namespace fkc {
 
@@ -32,28 +32,42 @@ inline int shift_of(int64_t page_size) {
 // graph can capture it.
 inline bool is_few(int64_t group, int64_t max_query_len) { return max_query_len * group <= 16; }
 inline int64_t most_few(int64_t group) { return 16 / group; }
+// Widths of heads of flash_decoding.cuh and of paged tiles of flash_attention3.cuh. For all others
+// flash_attention2.cuh computes decode, too.
+inline bool has_decode(int64_t head_dim) { return head_dim == 64 || head_dim == 128; }
 
 inline int64_t attention_plan_bytes(int64_t tokens, int64_t requests, int64_t group) { return (cdiv(tokens * group, 64) + requests) * 8; }
-// Writes (request, first row) of every tile of 64 rows, the longest contexts first. Returns the
-// bytes of the plan.
+// Writes (request, first row) of every tile of 64 rows, the longest contexts first. A request without
+// rows has a tile too, so the bytes of a captured decode step stay. Returns the bytes of the plan.
 inline int64_t plan_attention(const int32_t* starts, int64_t requests, int64_t group, void* blob) {
   auto* work = static_cast<int2*>(blob);
   int64_t n = 0;
   for (int64_t b = 0; b < requests; ++b)
-    for (int64_t row = 0; row < (starts[b + 1] - starts[b]) * group; row += 64) work[n++] = int2{int(b), int(row)};
+    for (int64_t row = 0; row == 0 || row < (starts[b + 1] - starts[b]) * group; row += 64) work[n++] = int2{int(b), int(row)};
   std::reverse(work, work + n);
   return n * 8;
 }
 
-// `p`: all but splits, work and page_shift. A step with max_query_len 1 may bring `fresh`.
+// Tiles of 64 rows, as plan_attention() lists them. Heads have at least kLeast elements.
+template <class T, int kLeast = 1> void attend_rows(AttentionParams p, int64_t kv_heads, int64_t head_dim, const fk_ctx& ctx) {
+  p.head_dim = int(head_dim), p.work = static_cast<const int2*>(ctx.plan);
+  const dim3 grid(unsigned(ctx.plan_bytes / 8), unsigned(kv_heads));
+  if (!grid.x) return;
+  with_width<kLeast>(head_dim, [&](auto size) {
+    constexpr int kD = decltype(size)::value, kBytes = kFlashAttention2Bytes<T, kD>;
+    const auto kernel = flash_attention2<PagedRows<T>, kD>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    launch(kernel, grid, kThreads, size_t(kBytes), ctx, p);
+  });
+}
+
+// Few rows: `p` has all but splits and page_shift. A step with max_query_len 1 may bring `fresh`.
 template <class T>
 void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_dim, int64_t max_query_len, int64_t max_seq_len, const fk_ctx& ctx,
             const FreshToken* fresh = nullptr) {
-  const bool decode = is_few(p.group, max_query_len);
   p.page_shift = shift_of(p.page_size);
-  p.splits = decode ? splits_of(requests * kv_heads, max_seq_len) : 1;
-  if (!decode) p.work = static_cast<const int2*>(ctx.plan);
-  const dim3 grid(unsigned(decode ? requests : ctx.plan_bytes / 8), unsigned(kv_heads), unsigned(p.splits));
+  p.splits = splits_of(requests * kv_heads, max_seq_len);
+  const dim3 grid(unsigned(requests), unsigned(kv_heads), unsigned(p.splits));
   if (!grid.x) return;
   const auto go = [&](auto kernel, int threads, int bytes, auto... more) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
@@ -64,8 +78,7 @@ void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_
   const auto sized = [&](auto size) {
     constexpr int kD = decltype(size)::value;
     const bool small = max_query_len * p.group <= 8;
-    if (!decode) go(flash_attention2<T, kD>, kThreads, 4 * kKeys * kD * 2);
-    else if (fresh && small) go(flash_decode<T, kD, 1, true>, kDecodeThreads, FlashDecoding<T, kD, 1, true>::kBytes, *fresh);
+    if (fresh && small) go(flash_decode<T, kD, 1, true>, kDecodeThreads, FlashDecoding<T, kD, 1, true>::kBytes, *fresh);
     else if (fresh) go(flash_decode<T, kD, 2, true>, kDecodeThreads, FlashDecoding<T, kD, 2, true>::kBytes, *fresh);
     else if (small) go(flash_decode<T, kD, 1, false>, kDecodeThreads, FlashDecoding<T, kD, 1, false>::kBytes, FreshToken{});
     else go(flash_decode<T, kD, 2, false>, kDecodeThreads, FlashDecoding<T, kD, 2, false>::kBytes, FreshToken{});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention on tensor cores: flash_decoding.cuh for few query rows, flash_attention3.cuh for
 // many. If rows are very many, pages are copied first (gathered_pages.cuh). flash_attention2.cuh
-// takes the cases which flash_attention3.cuh refuses.
+// takes the cases which flash_attention3.cuh refuses, and heads of other widths than 64 and 128.
 #define FK_PAGED_ATTENTION_EDITION 2
 #include "../parts/op.cuh"
 #include "fk/ops/paged_attention.h"
@@ -19,7 +19,7 @@ struct PagedAttention : Base<fk::paged_attention> {
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     need_16bit(max.q);
     need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");
-    need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.head_dim % 8 == 0 && init.head_dim <= 256, "head_dim: a multiple of 8 up to 256");
     need(init.num_kv_heads < 65536, "num_kv_heads: below 65536");
     need(init.causal || !init.window, "window: none where attention is not causal");
     need_aligned(max.q);
@@ -43,7 +43,7 @@ struct PagedAttention : Base<fk::paged_attention> {
     const auto *starts = fk::host<int32_t>(a.cu_seqlens), *lengths = fk::host<int32_t>(a.seq_lens);
     int64_t longest = 0;
     for (int64_t r = 0; r < requests; ++r) longest = std::max<int64_t>(longest, starts[r + 1] - starts[r]);
-    if (is_few(group, longest)) return 0;
+    if (has_decode(init.head_dim) && is_few(group, longest)) return 0;
     if (!in_tiles(init)) return plan_attention(starts, requests, group, blob);
     const auto request_of = [&](int64_t r) { return tiles::Request{starts[r], starts[r + 1] - starts[r], lengths[r], r}; };
     if (!init.window && tiles::gathers(requests, init.num_kv_heads, heads_of(init), request_of))
@@ -63,14 +63,17 @@ struct PagedAttention : Base<fk::paged_attention> {
     p.width = int(a.block_tables->shape[1]), p.page_size = int(init.page_size), p.heads = int(init.num_heads);
     p.group = int(group), p.window = int(init.window), p.causal = int(init.causal);
     p.scale = float(init.scale), p.softcap = float(init.softcap);
-    const int64_t most_tokens = ctx.plan_bytes ? a.max_query_len : std::min(a.max_query_len, most_few(group));
-    dispatch(a.q, [&](auto type) { attend<decltype(type)>(p, requests, init.num_kv_heads, init.head_dim, most_tokens, a.max_seq_len, ctx); });
+    dispatch(a.q, [&](auto type) {
+      using T = decltype(type);
+      if (ctx.plan_bytes) attend_rows<T>(p, init.num_kv_heads, init.head_dim, ctx);
+      else attend<T>(p, requests, init.num_kv_heads, init.head_dim, std::min(a.max_query_len, most_few(group)), a.max_seq_len, ctx);
+    });
   }
 
  private:
   static int64_t group_of(const op::init& init) { return init.num_heads / init.num_kv_heads; }
   static tiles::Heads heads_of(const op::init& init) { return {init.num_heads, init.num_kv_heads, init.head_dim}; }
-  static bool in_tiles(const op::init& init) { return init.scale > 0 && init.softcap == 0 && shift_of(init.page_size) >= 0; }
+  static bool in_tiles(const op::init& init) { return has_decode(init.head_dim) && init.scale > 0 && init.softcap == 0 && shift_of(init.page_size) >= 0; }
   void attend_in_tiles(const op::forward& a, const fk_ctx& ctx) const {
     tiles::Arguments p{};
     p.k = cache_of(a.k_cache), p.v = cache_of(a.v_cache), p.tables = fk::data<int32_t>(a.block_tables);

@@ -41,6 +41,15 @@ void dispatch(const fk_in* view, F f) {
     f(__half{});
 }
 
+// The same for a view of 16 or 32 bits.
+template <class F>
+void with_float(const fk_in* view, F f) {
+  if (FK_DTYPE(view) == FK_F32)
+    f(float{});
+  else
+    dispatch(view, f);
+}
+
 // A weight or bias: of type T, float32, or absent.
 template <class T>
 struct Parameter {

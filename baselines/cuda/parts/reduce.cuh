@@ -55,5 +55,12 @@ __device__ inline float block_sum(float v) {
   __syncthreads();
   return warp_sum(threadIdx.x % 32 < blockDim.x / 32 ? warp[threadIdx.x % 32] : 0.F);
 }
+__device__ inline float block_max(float v) {
+  __shared__ float warp[32];
+  v = warp_max(v);
+  if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = v;
+  __syncthreads();
+  return warp_max(threadIdx.x % 32 < blockDim.x / 32 ? warp[threadIdx.x % 32] : -INFINITY);
+}
 
 }  // namespace fkc

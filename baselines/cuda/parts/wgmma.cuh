@@ -178,15 +178,17 @@ __device__ void wgmma(float (&d)[kSums], uint64_t a, uint64_t b, bool add) {
 template <class T, int kN>
 __device__ void wgmma_rs(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
   constexpr bool bf16 = std::is_same_v<T, __nv_bfloat16>;
-  static_assert(kN == 64 || kN == 128);
-  if constexpr (kN == 64 && bf16)
-    FK_WGMMA(64, 3, "%32, %33, %34, %35", 36, 37, "bf16");
-  else if constexpr (kN == 64)
-    FK_WGMMA(64, 3, "%32, %33, %34, %35", 36, 37, "f16");
-  else if constexpr (bf16)
-    FK_WGMMA(128, 7, "%64, %65, %66, %67", 68, 69, "bf16");
-  else
-    FK_WGMMA(128, 7, "%64, %65, %66, %67", 68, 69, "f16");
+#define FK_WGMMA_OF(n, last, a_, b_, p_)   \
+  if constexpr (kN == n && bf16)           \
+    FK_WGMMA(n, last, a_, b_, p_, "bf16"); \
+  else if constexpr (kN == n)              \
+  FK_WGMMA(n, last, a_, b_, p_, "f16")
+  static_assert(kN == 64 || kN == 80 || kN == 96 || kN == 128);
+  FK_WGMMA_OF(64, 3, "%32, %33, %34, %35", 36, 37);
+  FK_WGMMA_OF(80, 4, "%40, %41, %42, %43", 44, 45);
+  FK_WGMMA_OF(96, 5, "%48, %49, %50, %51", 52, 53);
+  FK_WGMMA_OF(128, 7, "%64, %65, %66, %67", 68, 69);
+#undef FK_WGMMA_OF
 }
 #undef FK_WGMMA
 #undef FK_EIGHT

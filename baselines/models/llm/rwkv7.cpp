@@ -37,6 +37,7 @@ Rwkv7Config read_rwkv7(const Config& config) {
                             : (d.hidden_size * ratio + 31) / 32 * 32;
   d.eps = config.number("norm_eps");
   d.tied = config.boolean("tie_word_embeddings");
+  d.steady = true;
   d.eos = read_eos(config);
   c.decay_rank = read_count(config, "decay_low_rank_dim");
   c.gate_rank = read_count(config, "gate_low_rank_dim");
@@ -65,6 +66,7 @@ class Rwkv7 : public Model {
     const DecoderConfig& d = config_.decoder;
     DecoderStep step = begin_recurrent_batch(n, phase);
     n.common({{"eps", d.eps}});
+    begin_large(n, d, layer_path(d, 0) + ".pre_norm.weight");
     look_up(n, step, d);
     Value stream = step.hidden, first;
     for (int64_t i = 0; i < d.layers; ++i) {

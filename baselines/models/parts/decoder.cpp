@@ -62,7 +62,17 @@ void begin_attention(Net& n, const DecoderConfig& config) {
             {"eps", config.eps}});
 }
 
+void begin_large(Net& n, const DecoderConfig& config, const std::string& weight) {
+  if (!config.steady || config.tied) return;
+  n.adapt([weight, root = std::sqrt(static_cast<double>(config.layers))](WeightSpec& spec) {
+    if (spec.name != weight) return;
+    spec.mean *= root;
+    spec.stddev = root * (spec.stddev != 0 ? spec.stddev : 1);
+  });
+}
+
 void look_up(Net& n, DecoderStep& step, const DecoderConfig& config) {
+  begin_large(n, config, config.names.embedding + ".weight");
   if (config.tied) {
     // A draft's head ends with the same name, and is its own. As a head too, a table of unit
     // elements would give logits of the size sqrt(C).

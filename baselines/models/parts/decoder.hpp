@@ -28,6 +28,9 @@ struct DecoderConfig {
   bool tied = false;            // lm_head is the embedding table
   bool attention_bias = false;  // of q, k and v (and o, if the layer has it)
   bool head_bias = false;
+  // Random weights: the stream of the layers begins with the size of their sum, so that rounding
+  // does not grow from layer to layer. Weights of a checkpoint stay.
+  bool steady = false;
   // Optional weights, and groups of weights, which the layers have, by their names in the
   // contracts.
   std::vector<std::string> with;
@@ -66,6 +69,8 @@ struct DecoderStep {
   Value hidden, residual;  // [T,C] each; their sum is the input of the next layer
 };
 
+// Multiplies the random elements of this weight by the root of the number of layers, if `steady`.
+void begin_large(Net& n, const DecoderConfig& config, const std::string& weight);
 // Declares the axes and inputs of a batch of tokens over a paged cache, except the token ids.
 DecoderStep begin_batch(Net& n, const std::string& phase);
 // Puts the sizes of attention and the rotary table among the common arguments.

@@ -131,6 +131,7 @@ class Reader {
     f_.down_bias = bias.boolean("down", f_.mlp_bias);
     f_.base.head_bias = bias.boolean("head", false);
     f_.sinks = d_.boolean("sinks", false);
+    f_.base.steady = d_.boolean("steady", false);
     f_.gate = d_.text("output_gate", "");
     if (d_.boolean("latent", false)) read_latents(d_, config_, f_);
     if (f_.base.attention_bias) f_.base.with.emplace_back("qkv_bias");

@@ -32,6 +32,7 @@ int64_t linear_mlp_width(const Config& config, int64_t hidden) {
 LinearAttentionConfig read_linear_attention(const Config& config) {
   LinearAttentionConfig c;
   DecoderConfig& d = c.decoder;
+  d.steady = true;
   d.names.embedding = "model.embeddings";
   d.hidden_size = read_size(config, "hidden_size");
   d.layers = read_count(config, "num_hidden_layers");

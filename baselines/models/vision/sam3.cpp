@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "baselines/models/parts/diffusers/clip_text.hpp"
 #include "baselines/models/parts/sam_vision.hpp"
@@ -234,6 +235,7 @@ class Sam3 : public Model {
       for (int64_t token = 0; token < side * side; ++token)
         for (int64_t c = 0; c < width; ++c) {
           const auto at = static_cast<double>((c < half ? token / side : token % side) + 1);
+          const double whole = at / (static_cast<double>(side) + 1e-6) * 2 * std::numbers::pi;
           const double whole = at / (static_cast<double>(side) + 1e-6) * kFullTurn;
           const auto share = static_cast<double>(c % half / 2 * 2) / static_cast<double>(half);
           const double angle = whole / std::pow(10000.0, share);

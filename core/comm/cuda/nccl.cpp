@@ -91,9 +91,9 @@ struct Nccl::Functions {
 };
 
 std::unique_ptr<Nccl> Nccl::load(std::string& why) {
-  // Multicast stays off. One stream orders all calls, so captured and other calls need no events
-  // between them; the host's graphs must not have events.
-  ::setenv("NCCL_NVLS_ENABLE", "0", 1);
+  // NVLink multicast is off, unless the user sets it. One stream orders all calls, so captured and
+  // other calls need no events between them; the host's graphs must not have events.
+  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   ::setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 1);
   void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!library) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of NCCL that the host uses, found at run time and declared without NCCL's header.
-// Collectives are enqueued on the caller's stream and may be captured. NVLink multicast stays off.
+// Collectives are enqueued on the caller's stream and may be captured. NVLink multicast is off,
+// unless NCCL_NVLS_ENABLE is set.
 #pragma once
 #include <cuda_runtime_api.h>
 

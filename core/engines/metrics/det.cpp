@@ -190,10 +190,11 @@ class DetectionMetric final : public ValueMetric {
     rows.values.push_back(found ? static_cast<float>(guesses[best].score) : 0.0F);
   }
 
-  // Close scores at the end of the oracle's list may change places, which costs about 0.01.
+  // Close scores at the end of the oracle's list may change places, which costs about 0.01. Scores
+  // of random weights are close everywhere: rtdetrv2 of full size loses 3.6 times `worst1` in bf16.
   std::vector<double> limits(const ErrorNumbers&, const ErrorNumbers* rival,
                              double worst1) const override {
-    const double floor = std::min(0.5, 0.01 + 3 * worst1);
+    const double floor = std::min(0.5, 0.01 + 4 * worst1);
     return {rival ? std::max(kOfBaseline * rival->more[0].value, floor) : floor};
   }
 };

@@ -2,6 +2,8 @@
 #include "core/report/views/page.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "core/base/base64.hpp"
 #include "core/base/sha256.hpp"
@@ -106,7 +108,8 @@ class Page {
       for (const ViewChart& chart : section.charts) {
         if (chart.svg.empty() && chart.png.empty()) continue;
         if (!chart.png.empty()) kind = "charts pictures";
-        charts += "<figure><figcaption>" + escaped(chart.title);
+        charts += is_strip(chart.png) ? "<figure class=\"strip\">" : "<figure>";
+        charts += "<figcaption>" + escaped(chart.title);
         if (!chart.note.empty())
           charts += "<span class=\"note\">" + escaped(chart.note) + "</span>";
         charts += "</figcaption>" + chart.svg + image_of(chart) + "</figure>";
@@ -121,6 +124,25 @@ class Page {
         if (!table.rows.empty()) whole_table(table);
       out_ += "</section>\n";
     }
+  }
+
+  // The frames of a video side by side: a PNG file, in base64, at least three times as wide as
+  // high. It has both numbers from byte 16 on, which character 20 begins one byte before.
+  static bool is_strip(std::string_view png) {
+    constexpr std::string_view kDigits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (png.size() < 32) return false;
+    std::array<uint64_t, 9> bytes = {};
+    for (size_t i = 0; i < 12; ++i) {
+      const size_t digit = kDigits.find(png[20 + i]);
+      if (digit == std::string_view::npos) return false;
+      const uint64_t shifted = digit << (6 * (3 - i % 4));  // of a group of three bytes
+      for (size_t b = 0; b < 3; ++b) bytes[i / 4 * 3 + b] |= shifted >> (8 * (2 - b)) & 255;
+    }
+    const auto number = [&](size_t at) {
+      return bytes[at] << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
+    };
+    return number(1) >= 3 * number(5);
   }
 
   static std::string image_of(const ViewChart& chart) {

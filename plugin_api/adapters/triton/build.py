@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -55,7 +56,8 @@ def main():
         text = pathlib.Path(a.header).read_text()
         read = authors.Source(a.source, lambda edition: Contract(pathlib.Path(a.source).stem, text, edition))
         jobs = kernels.jobs_of(read, a.arch)
-        made = kernels.compile_all(read, jobs.values(), folder)
+        with tempfile.TemporaryDirectory(dir=folder) as own:  # several sources may be built at the same time
+            made = kernels.compile_all(read, jobs.values(), own)
         pathlib.Path(a.out).write_text(generate.plugin_text(read, jobs, made, a.arch, a.source))
     except Problem as problem:
         where = a.source

@@ -63,7 +63,7 @@ def jobs_of(source, sms):
             aligned = [name for name in source.aligned(launch, variant, dtypes) if signature[name] != "constexpr"]
             for sm in sms:
                 out[c, v, at, sm] = Job(at, tuple(signature.items()), tuple(constants.items()), tuple(aligned),
-                                        tuple(sorted(variant.options.items())), sm, variant.line)
+                                        tuple(sorted((variant.options | launch.options).items())), sm, variant.line)
     return out
 
 

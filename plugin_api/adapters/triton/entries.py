@@ -12,10 +12,10 @@ NUMBERS = {"i32": "i32", "int32": "i32", "i64": "i64", "int64": "i64", "fp32": "
 
 
 class Launch:
-    """One kernel with its grid."""
+    """One kernel with its grid, and options that come before the variant's."""
 
-    def __init__(self, fn, grid, line, file):
-        self.fn, self.grid, self.line, self.file = fn, grid, line, file
+    def __init__(self, fn, grid, options, line, file):
+        self.fn, self.grid, self.options, self.line, self.file = fn, grid, options, line, file
         parameters = inspect.signature(fn.fn).parameters.values()
         self.parameters = [p.name for p in parameters]
         self.annotations = {p.name: str(p.annotation).rsplit(".", 1)[-1] for p in parameters if p.annotation is not p.empty}

@@ -100,18 +100,27 @@ class Source:
             raise Problem("LAUNCH is missing: a list of pairs (kernel, [grid]), as in `LAUNCH = [(kernel, [\"T\"])]`", self.line("LAUNCH"))
         for at, entry in enumerate(table):
             line = self.line("LAUNCH", at)
-            if not (isinstance(entry, (list, tuple)) and len(entry) == 2 and isinstance(entry[1], (list, tuple))
-                    and 1 <= len(entry[1]) <= 3):
-                raise Problem(f"LAUNCH: {entry!r} is not a pair (kernel, [one to three expressions])", line)
-            fn = entry[0]
+            if not (isinstance(entry, (list, tuple)) and len(entry) in (2, 3) and isinstance(entry[1], (list, tuple))
+                    and 1 <= len(entry[1]) <= 3 and isinstance(entry[-1], (dict, list, tuple))):
+                raise Problem(f"LAUNCH: {entry!r} is not a pair (kernel, [one to three expressions]), perhaps with a dict of options", line)
+            fn, options = entry[0], entry[2] if len(entry) == 3 else {}
+            self._check_options("LAUNCH", options, line)
             kind = type(fn).__name__
             if kind not in ("JITFunction", "InterpretedFunction"):
                 hint = "; list its configurations in VARIANTS instead" if kind in ("Autotuner", "Heuristics") else ""
                 raise Problem(f"LAUNCH: the kernel is a {kind}, but a function with @triton.jit alone is expected{hint}", line)
             file = pathlib.Path(fn.fn.__code__.co_filename)
             grid = [Expression(size, line, "the grid") for size in entry[1]]
-            out.append(Launch(fn, grid, line, file))
+            out.append(Launch(fn, grid, options, line, file))
         return out
+
+    @staticmethod
+    def _check_options(table, options, line):
+        for name, value in options.items():
+            if name not in OPTIONS:
+                raise Problem(f"{table}: `{name}` is no option{nearest(str(name), OPTIONS)}", line)
+            if not isinstance(value, int) or value < 1:
+                raise Problem(f"{table}: `{name}` has to be a number above 0, not {value!r}", line)
 
     def _scratch(self):
         out = {}
@@ -181,9 +190,7 @@ class Source:
                 for name in launch.constexprs:
                     if name not in variant.constexprs and name not in launch.defaults:
                         raise Problem(f"VARIANTS: the constexpr `{name}` of kernel `{launch.fn.__name__}` has no value", line)
-            for name, value in variant.options.items():
-                if not isinstance(value, int) or value < 1:
-                    raise Problem(f"VARIANTS: `{name}` has to be a number above 0, not {value!r}", line)
+            self._check_options("VARIANTS", variant.options, line)
             out.append(variant)
         if not out:
             raise Problem("VARIANTS is empty", self.line("VARIANTS"))

@@ -277,6 +277,53 @@ TEST_CASE("lat looks at the direction of latents and at the noise of images, eac
 
 namespace {
 
+// Four frames of latents, and eight of a video. The latents of frame `moved` are off by `noise`.
+Answers filmed(int64_t moved, double noise, uint64_t seed) {
+  fk::Random values(4), errors(seed);
+  Answers answers;
+  NamedTensor latents{"latents", {4, 8, 8, 4}, {}}, video{"video", {8, 16, 16, 3}, {}};
+  for (int64_t i = 0; i < 4 * 256; ++i) {
+    const double error = i / 256 == moved ? noise * errors.normal() : 0;
+    latents.values.push_back(static_cast<float>(values.normal() + error));
+  }
+  for (int64_t i = 0; i < 8 * 768; ++i) {
+    const double error = i / 1536 == moved ? noise * errors.normal() : 0;
+    video.values.push_back(static_cast<float>(values.normal() + error));
+  }
+  answers[1].tensors = {latents, video};
+  return answers;
+}
+
+}  // namespace
+
+TEST_CASE("vid finds one wrong frame among right ones") {
+  const fk::Metric& vid = metric("vid");
+  const Answers want = filmed(0, 0, 0);
+  const fk::ErrorNumbers equal = vid.compare(want, want, false);
+  CHECK(more(equal, "angle") < 1e-12);
+  CHECK(more(equal, "mean_noise") == 0);
+  const fk::ErrorNumbers one = vid.compare(filmed(2, 1, 7), want, false);
+  // An error as large as the values turns them by 45 degrees: 1 - 0.71.
+  CHECK(more(one, "angle") > 0.2);
+  CHECK(more(one, "angle") < 0.4);
+  CHECK(std::fabs(more(one, "mean_angle") - more(one, "angle") / 4) < 1e-9);
+  // Two of eight frames of the video.
+  CHECK(more(one, "noise") > more(one, "mean_noise") * 3.5);
+  CHECK(more(one, "noise") < more(one, "mean_noise") * 6);
+  const fk::ErrorScale scale{fk::DType::bf16, 1, 0.01, 0};
+  const fk::ErrorLimits limits =
+      vid.candidate_limits(vid.compare(filmed(2, 0.01, 5), want, false), scale);
+  REQUIRE(limits.more.size() == 4);
+  CHECK(more(vid.compare(filmed(2, 0.01, 6), want, false), "angle") < limits.more[0]);
+  CHECK(more(one, "angle") > limits.more[0]);
+  CHECK(more(one, "noise") > limits.more[2]);
+  Answers cut = want;
+  cut.at(1).tensors.pop_back();
+  CHECK_THAT(vid.compare(cut, want, false).wrong, ContainsSubstring("video"));
+}
+
+namespace {
+
 // A result of `width` normal numbers for each request; every request has its own.
 Answers recommended(int64_t requests, int64_t width, double noise, uint64_t seed) {
   fk::Random values(4), errors(seed);

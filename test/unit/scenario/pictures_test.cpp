@@ -71,6 +71,28 @@ TEST_CASE("a result of another shape, or without colours, has no picture") {
   CHECK(pictures_of(want, {}).empty());
 }
 
+TEST_CASE("a video is a strip of its frames side by side, at most eight of them") {
+  const auto strip = [](std::vector<int64_t> shape, std::vector<float> values) {
+    fk::Answers answers;
+    answers[7].tensors = {{"video", std::move(shape), std::move(values)}};
+    std::vector<Picture> all;
+    fk::add_pictures(*fk::find_metric("vid"), "mine", answers, answers, all);
+    return all;
+  };
+  // Two frames of two rows and one column.
+  const auto two = strip({2, 2, 1, 1}, {-1, 0, 1, 1});
+  REQUIRE(two.size() == 3);
+  CHECK(two[0].result == "video, 2 of 2 frames");
+  CHECK(two[0].png == grey(2, 2, {0, 255, 128, 255}));
+  CHECK(two[2].difference);
+  std::vector<float> many(15);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i) / 7 - 1;
+  const auto eight = strip({15, 1, 1, 1}, many);
+  REQUIRE(eight.size() == 3);
+  CHECK(eight[0].result == "video, 8 of 15 frames");
+  CHECK(eight[0].png == grey(8, 1, {0, 36, 73, 109, 146, 182, 219, 255}));
+}
+
 TEST_CASE("a PNG file begins with its signature") {
   const std::string file = fk::png_of(1, 1, 3, std::vector<uint8_t>{1, 2, 3});
   if (file.empty()) return;  // a build without libpng

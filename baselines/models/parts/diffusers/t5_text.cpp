@@ -46,9 +46,9 @@ Value distance_bias(Net& n, const std::string& path, const T5Text& c, int64_t to
   return n.reshape(by_head, {1, c.heads, tokens, tokens});
 }
 
-// Unscaled attention. `bias` is that of distance_bias().
+// Unscaled attention. `bias` is that of distance_bias(). `mask` may be absent.
 Value t5_attention(Net& n, const std::string& path, const T5Text& c, Value x, const Dims& texts,
-                   Value bias) {
+                   Value bias, Value mask) {
   const int64_t all = c.heads * c.width;
   // Random weights give scores with a deviation of 1.
   const double stddev =
@@ -66,7 +66,8 @@ Value t5_attention(Net& n, const std::string& path, const T5Text& c, Value x, co
                          {"q", n.slice(heads, 2, 0, c.heads)},
                          {"k", n.slice(heads, 2, c.heads, c.heads)},
                          {"v", n.slice(heads, 2, 2 * c.heads, c.heads)},
-                         {"bias", bias}});
+                         {"bias", bias},
+                         {"mask", mask}});
   return n("linear", path + ".o",
            {{"out_features", c.hidden}, {"x", n.reshape(mixed, {texts[0] * texts[1], all})}});
 }
@@ -128,7 +129,7 @@ int64_t t5_bucket(int64_t distance, int64_t buckets, int64_t farthest) {
   return first + std::min(single + step, side - 1);
 }
 
-Value t5_states(Net& n, const std::string& path, const T5Text& c, Value tokens) {
+Value t5_states(Net& n, const std::string& path, const T5Text& c, Value tokens, Value mask) {
   const Dims texts = n.shape(tokens);
   const Expr rows = texts[0] * texts[1];
   const std::string encoder = path + ".encoder";
@@ -144,7 +145,8 @@ Value t5_states(Net& n, const std::string& path, const T5Text& c, Value tokens) 
   };
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string block = fmt::format("{}.block.{}.layer.", encoder, i);
-    x = t5_attention(n, block + "0.SelfAttention", c, normed(block + "0.layer_norm"), texts, bias);
+    x = t5_attention(n, block + "0.SelfAttention", c, normed(block + "0.layer_norm"), texts, bias,
+                     mask);
     x = t5_mlp(n, block + "1.DenseReluDense", c, normed(block + "1.layer_norm"));
     n.tap(fmt::format("{}.{}", path, i), {residual, x});
   }

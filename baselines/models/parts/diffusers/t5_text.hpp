@@ -22,8 +22,9 @@ T5Text read_t5_text(const Config& config);
 int64_t t5_bucket(int64_t distance, int64_t buckets, int64_t farthest);
 
 // [B * S, hidden]: normed states behind the last layer, of tokens [B, S] in int64. S is a number.
-// All tokens see each other. Taps are `path`.i behind layer i.
-Value t5_states(Net& n, const std::string& path, const T5Text& c, Value tokens);
+// All tokens see each other, with the mask [B, 1, S] where it is given. Taps are `path`.i behind
+// layer i.
+Value t5_states(Net& n, const std::string& path, const T5Text& c, Value tokens, Value mask = {});
 // Further names of the embedding.
 std::vector<Model::Unread> unread_t5(const std::string& path);
 

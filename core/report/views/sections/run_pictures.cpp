@@ -48,7 +48,7 @@ void add_run_pictures(const Json& run, View& view) {
   }
   section.note = "Answers to the first request.";
   if (flag_at(run, "random_weights"))
-    section.note += " The weights are random, so the images show noise and no motif.";
+    section.note += " The weights are random, so images and videos show noise and no motif.";
   section.tables.push_back(std::move(table));
   view.sections.push_back(std::move(section));
 }
