@@ -93,7 +93,9 @@ def write(folder, name, vit, text, width, encoder, decoder, masks, rows):
     written = clean(json.loads((folder / "config.json").read_text()))
     (folder / "config.json").write_text(json.dumps(written, indent=1) + "\n")
     save_file({key: value.contiguous().clone() for key, value in golden.items()}, folder / "golden.safetensors")
-    case = dict(arch="sam3", made_by="test/golden/make/sam3.py", seed=seed, torch=torch.__version__.split("+")[0], transformers=transformers.__version__)
+    rough = copy.deepcopy(model).bfloat16()(**inputs | dict(pixel_values=inputs["pixel_values"].bfloat16()))
+    own = max(float((rough[key].float() - out[key]).std() / out[key].std()) for key in ("pred_masks", "pred_boxes", "pred_logits", "presence_logits"))
+    case = dict(arch="sam3", made_by="test/golden/make/sam3.py", seed=seed, torch=torch.__version__.split("+")[0], transformers=transformers.__version__, bf16_of_spread=round(own, 4))
     (folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
     print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB, logits {out.pred_logits.std():.2f}, "
           f"presence {out.presence_logits.flatten().tolist()}, masks {out.pred_masks.std():.2f}, boxes {out.pred_boxes.std():.2f}")
