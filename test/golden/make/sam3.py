@@ -33,7 +33,7 @@ def fill(model, seed):
         if p.dim() == 1:
             value = (1 + 0.2 * noise) if name.endswith("weight") else 0.1 * noise
         elif "embed" in name and "patch" not in name and "embed_" not in name and "embedder" not in name and p.dim() == 2 or "position_embeddings" in name or "reference_points" in name or "presence_token" in name:
-            value = noise
+            value = noise * (3 if "query_embed" in name else 1)
         elif "rpb_embed" in name:
             value = noise * 2 / p.shape[1] ** 0.5
         elif "scale_layers" in name:
