@@ -3,7 +3,7 @@
 # fetch_external.sh [--vllm]: sources of the CUDA and Triton providers, from wheels of the Python package index whose
 # contents are pinned, into external/ as archives of 4 MB together: copy that folder along to a machine without
 # network. Nothing of the wheels is imported; CMake unpacks the archives where it builds. What is there stays.
-# --vllm also takes the sources of the providers `mamba` and `deepgemm` (1.2 MB) out of vLLM's wheel (304 MB).
+# --vllm also takes the sources of the provider `mamba` out of vLLM's wheel (304 MB).
 set -euo pipefail
 external="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/external"
 

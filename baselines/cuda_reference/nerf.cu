@@ -86,8 +86,10 @@ struct RayMarch : Plain<fk::ray_march> {
     });
     for_rows(1, kManyThreads, 0, ctx, [=] __device__(int64_t) {
       const int64_t sum = running_sum(rays, [&](int64_t t) { return int64_t(ranges[2 * t + 1]); }, [&](int64_t t, int64_t before) {
-        ranges[2 * t] = int32_t(before);
-        ranges[2 * t + 1] += int32_t(before);
+        // A number that 32 bits cannot hold is beyond every room.
+        const int64_t end = before + ranges[2 * t + 1], most = INT32_MAX;
+        ranges[2 * t] = int32_t(min(before, most));
+        ranges[2 * t + 1] = int32_t(min(end, most));
       });
       if (threadIdx.x == 0) *all = sum;
     });
@@ -120,8 +122,8 @@ struct HashLevels {
     if (init.n_levels > kMostLevels) throw fk::unsupported{"n_levels: 1 to 32"};
     for (int64_t l = 0; l < init.n_levels; ++l) {
       scale[l] = double(init.base_resolution) * std::pow(init.per_level_scale, double(l)) - 1;
+      if (!(scale[l] < (1 << 20) - 1)) throw fk::unsupported{"per_level_scale: levels of 2^20 corners"};
       edge[l] = int64_t(std::ceil(scale[l])) + 1;
-      if (edge[l] > (1 << 20)) throw fk::unsupported{"per_level_scale: levels of 2^20 corners"};
       first[l] = all;
       rows[l] = std::min(int64_t(1) << init.log2_hashmap_size, (edge[l] * edge[l] * edge[l] + 7) / 8 * 8);
       all += rows[l];

@@ -105,8 +105,9 @@ struct HashGrid {
       level.scale = static_cast<double>(init.base_resolution) *
                         std::pow(init.per_level_scale, static_cast<double>(l)) -
                     1;
+      if (!(level.scale < (1 << 20) - 1))
+        throw unsupported{"per_level_scale: levels of 2^20 corners"};
       level.edge = static_cast<int64_t>(std::ceil(level.scale)) + 1;
-      if (level.edge > (1 << 20)) throw unsupported{"per_level_scale: levels of 2^20 corners"};
       level.first = rows;
       level.rows = std::min(int64_t{1} << init.log2_hashmap_size,
                             (level.edge * level.edge * level.edge + 7) / 8 * 8);

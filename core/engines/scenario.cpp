@@ -275,6 +275,11 @@ std::vector<fs::path> scenario_files(const fs::path& file) {
   if (!yaml.has("scenarios")) return {file};
   yaml.only({"summary", "scenarios"});
   std::vector<fs::path> files;
+  if (const Yaml list = yaml.at("scenarios"); list.is_scalar()) {
+    if (list.text() != "models") list.fail("`scenarios` is a list of names, or `models`");
+    for (const auto& [name, model] : scenarios_of_models()) files.push_back(model);
+    return files;
+  }
   for (const Yaml& entry : yaml.at("scenarios").items()) {
     const fs::path beside = file.parent_path() / (entry.text() + ".yaml");
     const auto found = fs::exists(beside) ? std::optional(beside) : maybe_scenario(entry.text());

@@ -37,7 +37,8 @@ void unify(const std::string& where, const Slot& slot, const Dims& given, Bound&
       const std::string& axis = *left.begin();
       const Expr least = want.substitute({{axis, Expr(0)}});
       const Expr size(given[i].value() - (least.is_constant() ? least.value() : 0));
-      if (!axes.count(axis) && want.substitute({{axis, size}}) == given[i]) axes[axis] = size;
+      if (size.value() >= 0 && !axes.count(axis) && want.substitute({{axis, size}}) == given[i])
+        axes[axis] = size;
     }
     const Expr have = want.substitute(axes);
     if (!(have == given[i])) wrong(", and " + want.text() + " is " + have.text() + " here");

@@ -11,12 +11,10 @@ or PYTHONPATH.
   scripts/rivals/fla_speed.py PLUGINS [--provider cuda] [--sources FOLDER ...] [--case gla_8192 ...] [--blocks 12] [--json FILE]
 """
 import argparse
-import datetime
 import importlib
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import torch
@@ -24,6 +22,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "plugin_api/adapters/torch"))
 import fk_plugin
 from fk_torch import Op
+from about import about
 from torch_race import captured, race, seconds
 
 TOKENS, REQUESTS = (8192, 65536), (1, 32, 256)
@@ -204,11 +203,8 @@ def spread(prefix, samples):
 
 
 def machine():
-    said = lambda *command: subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.strip()
     import triton
-    found = {"device": torch.cuda.get_device_name(), "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0],
-             "commit": said("git", "rev-parse", "HEAD"), "date": datetime.date.today().isoformat(), "torch": torch.__version__,
-             "triton": triton.__version__}
+    found = about("fla_speed.py", torch=torch.__version__, triton=triton.__version__)
     for package in ("fla", "mamba_ssm", "vllm"):
         try:
             found[package] = getattr(importlib.import_module(package), "__version__", "without a version")

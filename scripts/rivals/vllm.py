@@ -57,7 +57,7 @@ def fk_run(args, providers, workloads, more=()):
         report = json.loads(file.read_text()) if file.exists() else {}
         if not report.get("baseline", {}).get("workloads"):
             raise RuntimeError(f"fk-host {' '.join(map(str, command[1:]))}: exit {done.returncode}: {report.get('error', '')} {done.stderr[-800:]}")
-    return {"command": " ".join(map(str, command[1:])), "verdict": report["baseline"]["verdict"],
+    return {"command": " ".join("FILE" if word == str(file) else str(word) for word in command[1:]), "verdict": report["baseline"]["verdict"],
             "ops": sorted({f"{op['op']}={op['provider']}" for op in report["baseline"]["ops"]}),
             "workloads": {w["workload"]: {k: w[k] for k in ("prefill_tokens_per_s", "decode_tokens_per_s", "token_s", "first_token_s")}
                           for w in report["baseline"]["workloads"]}}

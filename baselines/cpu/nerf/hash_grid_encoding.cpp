@@ -80,8 +80,8 @@ struct HashGridEncodingOp {
       const double scale = static_cast<double>(init.base_resolution) *
                                std::pow(init.per_level_scale, static_cast<double>(l)) -
                            1;
+      if (!(scale < (1 << 20) - 1)) throw unsupported{"per_level_scale: levels of 2^20 corners"};
       const auto edge = static_cast<int64_t>(std::ceil(scale)) + 1;
-      if (edge > (1 << 20)) throw unsupported{"per_level_scale: levels of 2^20 corners"};
       const int64_t cubed = edge * edge * edge,
                     own = std::min(int64_t{1} << init.log2_hashmap_size, (cubed + 7) / 8 * 8);
       levels.push_back({scale, rows, own, static_cast<uint32_t>(edge), cubed <= own});

@@ -43,9 +43,9 @@ struct RayMarchOp {
     int64_t all = 0;
     for (int64_t t = 0; t < rays; ++t) {
       const int64_t own = ranges[2 * t + 1];
-      ranges[2 * t] = static_cast<int32_t>(all);
+      ranges[2 * t] = range_end(all);
       all += own;
-      ranges[2 * t + 1] = static_cast<int32_t>(all);
+      ranges[2 * t + 1] = range_end(all);
     }
     *data<int64_t>(args.n_samples) = all;
     split(threads_, rays, work, [&](int64_t begin, int64_t end, int) {
@@ -59,6 +59,10 @@ struct RayMarchOp {
   }
 
  private:
+  // A number of samples that 32 bits cannot hold is beyond every room, as the largest number is.
+  static int32_t range_end(int64_t samples) {
+    return static_cast<int32_t>(std::min<int64_t>(samples, INT32_MAX));
+  }
   static void write(const op::forward& args, const March& march, int64_t t, int64_t room) {
     int64_t place = data<int32_t>(args.ranges)[2 * t];
     march(data<float>(args.origins) + 3 * t, data<float>(args.directions) + 3 * t,

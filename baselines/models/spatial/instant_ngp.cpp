@@ -85,9 +85,8 @@ int64_t rows_of(const FieldConfig& c) {
   for (int64_t l = 0; l < c.levels; ++l) {
     const double scale =
         static_cast<double>(c.base) * std::pow(c.scale, static_cast<double>(l)) - 1;
-    const auto edge = static_cast<int64_t>(std::ceil(scale)) + 1;
-    all += edge > (1 << 20) ? int64_t{1} << c.log2_rows
-                            : std::min(int64_t{1} << c.log2_rows, (edge * edge * edge + 7) / 8 * 8);
+    const auto edge = static_cast<int64_t>(std::ceil(std::min(scale, 0x1p20))) + 1;
+    all += std::min(int64_t{1} << c.log2_rows, (edge * edge * edge + 7) / 8 * 8);
   }
   return all;
 }

@@ -40,9 +40,13 @@ struct NerfRender : Base<nerf_render> {
             [&](const std::array<float, 3>&, float) { ++found; });
     });
     data<int64_t>(args.n_samples)[0] = found;
+    int64_t behind = 0;  // samples of all rays up to this one
     each_ray(args, [&](int64_t at, const Ray& ray) {
       Light light;
-      bool live = found <= init.capacity;
+      if (found > init.capacity)
+        march(ray.origin.data(), ray.direction.data(),
+              [&](const std::array<float, 3>&, float) { ++behind; });
+      bool live = behind <= init.capacity;
       if (live) {
         const auto basis =
             harmonics_of(value(ray.direction[0]), value(ray.direction[1]), value(ray.direction[2]));

@@ -7,6 +7,11 @@
 namespace fk::reference {
 namespace {
 
+// A number of samples that 32 bits cannot hold is beyond every room, and so is the largest number.
+int32_t range_end(int64_t samples) {
+  return static_cast<int32_t>(std::min<int64_t>(samples, INT32_MAX));
+}
+
 struct RayMarch : Base<ray_march> {
   using Base::Base;
   static void supports(const op::init&, const op::weights&, const op::forward&, fk_need&) {}
@@ -17,7 +22,7 @@ struct RayMarch : Base<ray_march> {
     auto *ids = data<int32_t>(args.ray_ids), *ranges = data<int32_t>(args.ranges);
     int64_t found = 0;
     for (int64_t t = 0; t < rays; ++t) {
-      ranges[2 * t] = static_cast<int32_t>(found);
+      ranges[2 * t] = range_end(found);
       march(data<float>(args.origins) + 3 * t, data<float>(args.directions) + 3 * t,
             [&](const std::array<float, 3>& at, float step) {
               if (found < room) {
@@ -27,7 +32,7 @@ struct RayMarch : Base<ray_march> {
               }
               ++found;
             });
-      ranges[2 * t + 1] = static_cast<int32_t>(found);
+      ranges[2 * t + 1] = range_end(found);
     }
     data<int64_t>(args.n_samples)[0] = found;
     for (int64_t i = found; i < room; ++i) {

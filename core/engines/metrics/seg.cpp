@@ -36,6 +36,7 @@ const NamedTensor* tensor_of(const RequestResult& r, const char* name, size_t ax
 
 void add_masks(const NamedTensor& got, const NamedTensor& want, OverlapSum& all) {
   const auto pixels = static_cast<size_t>(want.shape[1] * want.shape[2]);
+  if (pixels == 0) return;
   for (size_t first = 0; first + pixels <= want.values.size(); first += pixels) {
     Overlap o;
     for (size_t i = first; i < first + pixels; ++i) {
@@ -48,6 +49,7 @@ void add_masks(const NamedTensor& got, const NamedTensor& want, OverlapSum& all)
 
 void add_classes(const NamedTensor& got, const NamedTensor& want, OverlapSum& all) {
   const auto classes = static_cast<size_t>(want.shape[1]);
+  if (classes == 0) return;
   const auto best = [&](const NamedTensor& t, size_t row) {
     const auto first = t.values.begin() + static_cast<std::ptrdiff_t>(row * classes);
     return std::max_element(first, first + static_cast<std::ptrdiff_t>(classes)) - first;

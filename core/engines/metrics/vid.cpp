@@ -25,6 +25,7 @@ struct FrameDistances {
   template <class Between>
   void add(const NamedTensor& got, const NamedTensor& want, Between between) {
     const auto count = static_cast<size_t>(want.shape[0]);
+    if (count == 0) return;
     const size_t each = want.values.size() / count;
     for (size_t i = 0; i < count; ++i) {
       const double d = between(std::span(got.values).subspan(i * each, each),

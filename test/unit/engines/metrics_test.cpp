@@ -454,6 +454,13 @@ TEST_CASE("seg knows masks which lie elsewhere, and classes of points") {
   const Answers points = classes(0, 0);
   CHECK(seg.compare(points, points, false).wrong.find("pred_masks") != std::string::npos);
 
+  // One of four points goes to the other class: overlaps of 1 of 2 and 2 of 3.
+  Answers truth, guess;
+  truth[1].tensors = {{"logits", {4, 2}, {1, 0, 1, 0, 0, 1, 0, 1}}};
+  guess[1].tensors = {{"logits", {4, 2}, {1, 0, 0, 1, 0, 1, 0, 1}}};
+  CHECK(std::abs(more(seg.compare(guess, truth, false), "iou_loss") - (1 - (0.5 + 2.0 / 3) / 2)) <
+        1e-9);
+
   const fk::ErrorScale scale{fk::DType::f32, 8, 0.01, 0};
   const fk::ErrorNumbers noisy = seg.compare(masked(1e-4F, 0.5F, 3), want, false);
   const fk::ErrorLimits limits = seg.candidate_limits(noisy, scale);
