@@ -65,7 +65,11 @@ SamConfig read_sam3(const Config& config) {
   c.mask_heads = read_count(masks, "num_attention_heads");
   if (c.width % c.mask_heads != 0)
     masks.fail_at("num_attention_heads", "hidden_size is not a multiple of it");
-  config.ignore("geometry_encoder_config");
+  // Prompts of boxes, which are left out.
+  for (const char* key : {"dropout", "hidden_act", "hidden_dropout", "hidden_size",
+                          "initializer_range", "intermediate_size", "layer_norm_eps", "model_type",
+                          "num_attention_heads", "num_layers", "roi_size"})
+    config.child("geometry_encoder_config").ignore(key);
   for (const char* part : {"detr_encoder_config", "detr_decoder_config", "mask_decoder_config"})
     config.child(part).ignore("layer_norm_eps");
   masks.ignore("num_upsampling_stages");
