@@ -145,6 +145,8 @@ class InstantNgp : public Model {
                            {"log2_hashmap_size", c.log2_rows},
                            {"base_resolution", c.base},
                            {"per_level_scale", c.scale},
+                           {"hidden_size", c.hidden},
+                           {"sample_features", c.geometry},
                            {"degree", c.degree},
                            {"min_transmittance", c.least},
                            {"density_grid", n.weight(std::move(grid))},

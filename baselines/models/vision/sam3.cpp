@@ -69,7 +69,7 @@ SamConfig read_sam3(const Config& config) {
   for (const char* key : {"dropout", "hidden_act", "hidden_dropout", "hidden_size",
                           "initializer_range", "intermediate_size", "layer_norm_eps", "model_type",
                           "num_attention_heads", "num_layers", "roi_size"})
-    config.child("geometry_encoder_config").ignore(key);
+    if (config.has("geometry_encoder_config")) config.child("geometry_encoder_config").ignore(key);
   for (const char* part : {"detr_encoder_config", "detr_decoder_config", "mask_decoder_config"})
     config.child(part).ignore("layer_norm_eps");
   masks.ignore("num_upsampling_stages");

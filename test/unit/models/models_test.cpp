@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, a model asks for another tensor than its checkpoint has, records something that
 // the contracts forbid, or misreads a configuration.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
