@@ -24,7 +24,7 @@ DTYPES = [{"r": r, "w": w, "recurrent_state": state} for r in ("bf16", "f16", "f
           for state in dict.fromkeys(("f32", r)) if w == r or state == "f32"]
 WIDE = ["r", "w", "k", "v", "a", "b", "recurrent_state", "D", "DV", "r_stride_0", "w_stride_0", "k_stride_0", "v_stride_0", "a_stride_0", "b_stride_0",
         "recurrent_state_stride_0"]
-# Of the package's configurations, chosen for few registers: BK * BV / 32 values of the state in each thread of a warp.
+# A configuration of the package with few registers: each thread of a warp holds BK * BV / 32 values of the state.
 VARIANTS = [{"when": "D <= 64", "BK": 64, "BV": 16, "num_warps": 2, "num_stages": 2, "divisible": WIDE},
             {"when": "D <= 128", "BK": 128, "BV": 16, "num_warps": 4, "num_stages": 2, "divisible": WIDE},
             {"when": "D <= 64", "BK": 64, "BV": 16, "num_warps": 2, "num_stages": 2},

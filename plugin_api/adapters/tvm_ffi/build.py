@@ -25,7 +25,7 @@ ARGUMENTS = re.compile(r"^// arguments: (.+?)[ \t]*$", re.M)
 EXPORT = re.compile(r"^\s*TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,", re.M)
 KINDS = ("tensor", "int", "float", "bool", "enum")
 CLAIMS = ("deterministic", "batch_invariant")
-# What functions call at run time. The package's library is a shared one, and a candidate has no folder for it.
+# The runtime, which functions call. The package's library is a shared one, and a candidate has no folder for it.
 RUNTIME = ("object", "function", "error", "container", "tensor", "dtype", "init_once", "backtrace", "extra/env_context")
 
 TEXT = """// Made from {shown}; do not edit.
