@@ -52,13 +52,28 @@ std::string image_refusal(const RequestTensor& tensor, const Request& request, i
          std::to_string(patches);
 }
 
+// The same for frames of sounds.
+std::string sound_refusal(const RequestTensor& tensor, const Request& request, int64_t frames) {
+  const std::string its = "its tensor `" + tensor.name + "` ";
+  int64_t sum = 0;
+  for (const int64_t length : sounds_of(tensor, request)) {
+    if (rows_of_sound(length) < 1)
+      return its + "has a sound of " + std::to_string(length) + " frames, too few for a row";
+    sum += length;
+  }
+  if (sum == frames) return "";
+  return its + "has lengths of " + std::to_string(sum) + " frames, and the request has " +
+         std::to_string(frames);
+}
+
 }  // namespace
 
-RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted)
-    : wanted_(std::move(wanted)) {
+RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> wanted,
+                               std::vector<std::string> others)
+    : wanted_(std::move(wanted)), others_(std::move(others)) {
   for (const auto& tensor : wanted_) {
     inputs_.push_back(program.input(tensor.name));
-    if (tensor.square > 0) continue;
+    if (tensor.shapes()) continue;
     if (inputs_.back() == nullptr)
       fail("request tensors", "the phase has no input `" + tensor.name + "`");
     FK_CHECK(tensor.below <= kBelowMax, "whole numbers that float32 cannot hold");
@@ -67,12 +82,16 @@ RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> want
 }
 
 std::string RequestTensors::refusal(const Request& request) const {
-  std::vector<std::string> names;
-  const bool has_images =
-      std::ranges::any_of(wanted_, [](const RequestTensor& t) { return t.square > 0; });
-  if (has_images && request.tensors.empty()) return "";
+  std::vector<std::string> names = others_;
+  for (const auto& tensor : wanted_) names.push_back(tensor.name);
+  for (const auto& tensor : request.tensors)
+    if (std::find(names.begin(), names.end(), tensor.name) == names.end())
+      return "the model takes no tensor `" + tensor.name + "`";
+  const bool may_lack = std::ranges::any_of(wanted_, &RequestTensor::shapes);
+  if (may_lack && std::ranges::none_of(
+                      wanted_, [&](const auto& t) { return find(request, t.name) != nullptr; }))
+    return "";
   for (const auto& tensor : wanted_) {
-    names.push_back(tensor.name);
     const NamedTensor* given = find(request, tensor.name);
     if (given == nullptr) return "it has no tensor `" + tensor.name + "`";
     Shape wanted = tensor.shape;
@@ -86,7 +105,7 @@ std::string RequestTensors::refusal(const Request& request) const {
         return "its tensor `" + tensor.name + "` has other rows than the one before it";
       wanted[0] = rows;
     }
-    if (tensor.square > 0 && given->shape.size() == 2)
+    if (tensor.shapes() && given->shape.size() == 2)
       wanted[0] = std::clamp<int64_t>(given->shape[0], 1, wanted[0]);
     if (given->shape != wanted || static_cast<int64_t>(given->values.size()) != numel(wanted))
       return "its tensor `" + tensor.name + "` has the shape " + shape_text(given->shape) +
@@ -95,14 +114,13 @@ std::string RequestTensors::refusal(const Request& request) const {
       return "its tensor `" + tensor.name + "` needs whole numbers from 0 to " +
              std::to_string(tensor.below - 1);
   }
-  for (const auto& tensor : wanted_)
-    if (tensor.square > 0)
-      if (auto why = image_refusal(tensor, request, ragged_rows(*ragged_of(wanted_), request));
-          !why.empty())
-        return why;
-  for (const auto& tensor : request.tensors)
-    if (std::find(names.begin(), names.end(), tensor.name) == names.end())
-      return "the model takes no tensor `" + tensor.name + "`";
+  for (const auto& tensor : wanted_) {
+    if (!tensor.shapes()) continue;
+    const int64_t rows = ragged_rows(*ragged_of(wanted_), request);
+    auto why = tensor.square > 0 ? image_refusal(tensor, request, rows)
+                                 : sound_refusal(tensor, request, rows);
+    if (!why.empty()) return why;
+  }
   return "";
 }
 
@@ -122,7 +140,7 @@ bool RequestTensors::collect(Exchange& exchange, std::deque<Request>& waiting) c
 
 void RequestTensors::write(int64_t row, const Request& request, int64_t first) {
   for (size_t i = 0; i < wanted_.size(); ++i) {
-    if (wanted_[i].square > 0) continue;
+    if (wanted_[i].shapes()) continue;
     const NamedTensor* given = find(request, wanted_[i].name);
     FK_CHECK(given, "a request without its tensors");
     const auto count = static_cast<int64_t>(given->values.size());
@@ -158,6 +176,12 @@ std::vector<ImageShape> images_of(const RequestTensor& tensor, const Request& re
   for (size_t i = 0; i + 2 < given->values.size(); i += 3)
     images.push_back({whole(i), whole(i + 1), whole(i + 2)});
   return images;
+}
+
+std::vector<int64_t> sounds_of(const RequestTensor& tensor, const Request& request) {
+  const NamedTensor* given = find(request, tensor.name);
+  if (!given) return {};
+  return {given->values.begin(), given->values.end()};
 }
 
 }  // namespace fk

@@ -14,8 +14,9 @@ namespace fk {
 class RequestTensors {
  public:
   // Error when the phase lacks an input with one of the names. Inputs have the dtypes of the
-  // tensors. The program must outlive this.
-  RequestTensors(Program& program, std::vector<RequestTensor> wanted);
+  // tensors. The program must outlive this. `others` are tensors of other phases.
+  RequestTensors(Program& program, std::vector<RequestTensor> wanted,
+                 std::vector<std::string> others = {});
   // Why a request cannot be served; empty: it can. A tensor may be missing, unknown, or of another
   // shape, and ids may have no row.
   std::string refusal(const Request& request) const;
@@ -28,6 +29,7 @@ class RequestTensors {
 
  private:
   std::vector<RequestTensor> wanted_;
+  std::vector<std::string> others_;
   std::vector<void*> inputs_;
 };
 
@@ -39,9 +41,12 @@ struct ImageShape {
 // The images of a request, by its tensor with RequestTensor::square. Empty: it has none.
 std::vector<ImageShape> images_of(const RequestTensor& tensor, const Request& request);
 
+// The frames of each sound of a request, by its tensor with RequestTensor::chunk.
+std::vector<int64_t> sounds_of(const RequestTensor& tensor, const Request& request);
+
 // The ragged tensor that gives the number of rows; null: there is none.
 const RequestTensor* ragged_of(const std::vector<RequestTensor>& tensors);
-// Rows of a request's ragged tensors; 0: it has no images.
+// Rows of a request's ragged tensors; 0: it lacks them.
 int64_t ragged_rows(const RequestTensor& ragged, const Request& request);
 
 }  // namespace fk

@@ -82,31 +82,55 @@ void read_sampling(const Yaml& yaml, Sampling& sampling) {
   if (!(sampling.top_p > 0 && sampling.top_p <= 1)) yaml.at("top_p").fail("top_p is not in (0, 1]");
 }
 
-constexpr int64_t kImageSide = 256;  // squares
+constexpr int64_t kImageSide = 256;               // squares
+constexpr int64_t kSoundMost = int64_t{1} << 20;  // frames
 
-// One image in place of the random ones, behind the first token. 0 rows: none.
-void give_image(const RequestForm& form, Request& r, int64_t rows, int64_t columns, uint64_t seed) {
-  const RequestTensor* images = form.images();
-  if (images == nullptr) fail("workload", "the model takes no images: `image_rows` has no effect");
+// The request without its random tensors, and their placeholders.
+void take_tensors(const RequestForm& form, Request& r) {
   r.tensors.clear();
-  std::ranges::replace(r.tokens, form.placeholder, form.placeholder > 0 ? form.placeholder - 1 : 1);
-  const int64_t square = images->square, patches = rows * columns * square * square;
-  if (patches == 0) return;
+  for (const int64_t placeholder : form.placeholders)
+    std::ranges::replace(r.tokens, placeholder, placeholder > 0 ? placeholder - 1 : 1);
+}
+
+// Tensors of the group of `grid`, whose values are `shapes`, with `rows` ragged rows.
+void give_tensors(const RequestForm& form, Request& r, const RequestTensor& grid,
+                  std::vector<float> shapes, int64_t rows, uint64_t seed) {
   for (const RequestTensor& wanted : form.tensors) {
-    if (!wanted.ragged) continue;
-    if (patches > wanted.shape[0])
-      fail("workload", "an image of " + std::to_string(patches) +
-                           " patches, where the model has at most " +
-                           std::to_string(wanted.shape[0]));
-    NamedTensor tensor{wanted.name, {patches, wanted.shape[1]}, {}};
-    tensor.values.resize(static_cast<size_t>(patches * wanted.shape[1]));
-    fill_normal(tensor.values.data(), DType::f32, patches * wanted.shape[1],
+    if (!wanted.ragged || wanted.group != grid.group) continue;
+    if (rows > wanted.shape[0])
+      fail("workload", "tensors of " + std::to_string(rows) +
+                           " rows, where the model has at most " + std::to_string(wanted.shape[0]));
+    NamedTensor tensor{wanted.name, {rows, wanted.shape[1]}, {}};
+    tensor.values.resize(static_cast<size_t>(rows * wanted.shape[1]));
+    fill_normal(tensor.values.data(), DType::f32, rows * wanted.shape[1],
                 seed_of(wanted.name, seed), /*offset=*/0, /*mean=*/0, wanted.stddev);
     r.tensors.push_back(std::move(tensor));
   }
-  const auto side = [&](int64_t squares) { return static_cast<float>(squares * square); };
-  r.tensors.push_back({images->name, {1, 3}, {1, side(rows), side(columns)}});
-  std::fill_n(r.tokens.begin() + 1, rows * columns, form.placeholder);
+  r.tensors.push_back({grid.name, {1, grid.shape[1]}, std::move(shapes)});
+}
+
+// One image and one sound in place of the random ones, behind the first token; 0: none.
+void give_tensors(const RequestForm& form, Request& r, const TextLoad::Given& given,
+                  uint64_t seed) {
+  const RequestTensor *images = form.images(), *sounds = form.sounds();
+  if (given.image_rows >= 0 && images == nullptr)
+    fail("workload", "the model takes no images: `image_rows` has no effect");
+  if (given.sound_frames >= 0 && sounds == nullptr)
+    fail("workload", "the model takes no sounds: `sound_frames` has no effect");
+  take_tensors(form, r);
+  auto at = r.tokens.begin() + 1;
+  if (given.image_rows > 0) {
+    const int64_t square = images->square, rows = given.image_rows, columns = given.image_columns;
+    const auto side = [&](int64_t squares) { return static_cast<float>(squares * square); };
+    give_tensors(form, r, *images, {1, side(rows), side(columns)}, rows * columns * square * square,
+                 seed);
+    at = std::fill_n(at, rows * columns, form.placeholder(images->group));
+  }
+  if (given.sound_frames > 0) {
+    give_tensors(form, r, *sounds, {static_cast<float>(given.sound_frames)}, given.sound_frames,
+                 seed);
+    std::fill_n(at, rows_of_sound(given.sound_frames), form.placeholder(sounds->group));
+  }
 }
 
 }  // namespace
@@ -130,7 +154,7 @@ int64_t TextLoad::longest() const {
 Request TextLoad::request(const RequestForm& form, int64_t index, uint64_t seed) const {
   const Length& length = lengths_[static_cast<size_t>(index)];
   Request r = form.random(length.prompt, seed);
-  if (image_rows_ >= 0) give_image(form, r, image_rows_, image_columns_, seed);
+  if (given_.image_rows >= 0 || given_.sound_frames >= 0) give_tensors(form, r, given_, seed);
   r.new_tokens = length.output;
   r.sampling = sampling_;
   r.sampling.seed = seed;
@@ -140,9 +164,12 @@ Request TextLoad::request(const RequestForm& form, int64_t index, uint64_t seed)
 std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadSize& size) {
   auto load = std::make_shared<TextLoad>();
   if (const auto sampling = keys.yaml().find("sampling")) read_sampling(*sampling, load->sampling_);
-  load->image_rows_ = keys.get("image_rows", 0, kImageSide, -1);
-  load->image_columns_ = keys.get("image_columns", 0, kImageSide, load->image_rows_);
-  const int64_t squares = load->image_rows_ > 0 ? load->image_rows_ * load->image_columns_ : 0;
+  Given& given = load->given_;
+  given.image_rows = keys.get("image_rows", 0, kImageSide, -1);
+  given.image_columns = keys.get("image_columns", 0, kImageSide, given.image_rows);
+  given.sound_frames = keys.get("sound_frames", 0, kSoundMost, -1);
+  const int64_t places = (given.image_rows > 0 ? given.image_rows * given.image_columns : 0) +
+                         (given.sound_frames > 0 ? rows_of_sound(given.sound_frames) : 0);
   const auto rows = raw_lengths(keys);
   auto& lengths = load->lengths_;
   size_t skipped_in_a_row = 0;
@@ -150,7 +177,7 @@ std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadS
        ++i) {
     Length length = scaled(rows[i % rows.size()], keys);
     if (keys.has("output")) length.output = keys.get("output", 0, kMostTokens);
-    if (length.prompt + length.output <= size.context && length.prompt > squares) {
+    if (length.prompt + length.output <= size.context && length.prompt > places) {
       lengths.push_back(length);
       skipped_in_a_row = 0;
       continue;
@@ -160,10 +187,11 @@ std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadS
     if (++skipped_in_a_row >= rows.size() && lengths.empty()) break;
   }
   if (lengths.empty())
-    keys.yaml().fail(
-        "none of its requests fits the context of " + std::to_string(size.context) + " tokens" +
-        (squares > 0 ? ", and has more than the " + std::to_string(squares) + " tokens of its image"
-                     : ""));
+    keys.yaml().fail("none of its requests fits the context of " + std::to_string(size.context) +
+                     " tokens" +
+                     (places > 0 ? ", and has more than the " + std::to_string(places) +
+                                       " tokens of its image and its sound"
+                                 : ""));
   return load;
 }
 
@@ -172,7 +200,8 @@ EngineKind TextLoad::reads() { return {{"lengths"}, {"prompt", "prompt_cap", "di
 EngineKind TextLoad::writes() {
   EngineKind kind = reads();
   kind.keys.emplace_back("sampling");
-  kind.numbers.insert(kind.numbers.end(), {"output", "output_cap", "image_rows", "image_columns"});
+  kind.numbers.insert(kind.numbers.end(),
+                      {"output", "output_cap", "image_rows", "image_columns", "sound_frames"});
   return kind;
 }
 

@@ -11,6 +11,12 @@ class TextLoad final : public Load {
     int64_t prompt = 0, output = 0;  // tokens; encoders have output 0
   };
 
+  // The image of each request in squares (RequestTensor::square), and its sound in frames; 0: none.
+  // With -1 for both, images and sounds are random. With -1 for one of them, there is none.
+  struct Given {
+    int64_t image_rows = -1, image_columns = -1, sound_frames = -1;
+  };
+
   const std::vector<Length>& lengths() const { return lengths_; }
   int64_t requests() const override { return static_cast<int64_t>(lengths_.size()); }
   // With ignore_eos, so that every run makes equally many tokens.
@@ -30,9 +36,7 @@ class TextLoad final : public Load {
   std::vector<Length> lengths_;
   int64_t left_out_ = 0;
   Sampling sampling_;  // its seed is unused
-  // Squares of the image of each request (RequestTensor::square); 0: no image, -1: images at
-  // random.
-  int64_t image_rows_ = -1, image_columns_ = -1;
+  Given given_;
 };
 
 }  // namespace fk

@@ -15,13 +15,14 @@ int64_t RequestForm::context(const Limits& limits) const {
   return positions > 0 ? std::min(limits.max_context, positions) : limits.max_context;
 }
 
+int64_t rows_of_sound(int64_t frames) { return (frames + 1) / 2 / 2; }
+
 namespace {
 
-// Puts `count` placeholders behind the first token, and nowhere else.
-void place(std::vector<int64_t>& tokens, int64_t placeholder, int64_t count) {
+// Puts `count` placeholders at `first`, and nowhere else.
+void place(std::vector<int64_t>& tokens, int64_t placeholder, int64_t first, int64_t count) {
   std::ranges::replace(tokens, placeholder, placeholder > 0 ? placeholder - 1 : 1);
-  const auto first = tokens.begin() + (static_cast<int64_t>(tokens.size()) > count ? 1 : 0);
-  std::fill_n(first, count, placeholder);
+  std::fill_n(tokens.begin() + first, count, placeholder);
 }
 
 // Shapes of one image or two with at most `most` squares in all; empty: no image.
@@ -40,54 +41,123 @@ std::vector<float> random_images(int64_t square, int64_t most, int64_t images, u
   return shapes;
 }
 
+// Frames of one sound or two which leave at most `most` rows in all; empty: no sound.
+std::vector<float> random_sounds(int64_t most, int64_t frames, int64_t sounds, uint64_t seed) {
+  Random random(seed_of("sounds", seed));
+  std::vector<float> shapes;
+  if (most < 1 || random.integer(0, 4) == 0) return shapes;
+  for (int64_t i = random.integer(0, 2); i < 2 && sounds-- > 0 && most > 0; ++i) {
+    const int64_t rows = random.integer(1, most + 1);
+    const int64_t length = std::min(frames, 4 * rows + random.integer(-1, 3));
+    if (rows_of_sound(length) < 1) break;
+    most -= rows_of_sound(length);
+    frames -= length;
+    shapes.push_back(static_cast<float>(length));
+  }
+  return shapes;
+}
+
+// The rows of a group's ragged tensors in one request, and the rows which its encoder leaves.
+struct GroupRows {
+  std::vector<float> shapes;
+  int64_t rows = 0, left = 0;
+};
+
+// `most`: the placeholders for which the prompt has room.
+GroupRows random_shapes(const RequestTensor& grid, int64_t most, int64_t rows_most, uint64_t seed) {
+  GroupRows group;
+  if (grid.chunk > 0) {
+    group.shapes = random_sounds(most, rows_most, grid.shape[0], seed);
+    for (const float frames : group.shapes) {
+      group.rows += static_cast<int64_t>(frames);
+      group.left += rows_of_sound(static_cast<int64_t>(frames));
+    }
+    return group;
+  }
+  const int64_t squares = grid.square * grid.square;
+  group.shapes =
+      random_images(grid.square, std::min(most, rows_most / squares), grid.shape[0], seed);
+  for (size_t i = 0; i < group.shapes.size(); i += 3)
+    group.rows += static_cast<int64_t>(group.shapes[i] * group.shapes[i + 1] * group.shapes[i + 2]);
+  group.left = group.rows / squares;
+  return group;
+}
+
+void fill_random(const RequestTensor& wanted, NamedTensor& tensor, uint64_t seed) {
+  const int64_t count = numel(tensor.shape);
+  tensor.values.resize(static_cast<size_t>(count));
+  if (wanted.below > 0) {
+    Random numbers(seed_of(wanted.name, seed));
+    for (float& v : tensor.values) v = static_cast<float>(numbers.integer(0, wanted.below));
+    return;
+  }
+  fill_normal(tensor.values.data(), DType::f32, count, seed_of(wanted.name, seed), /*offset=*/0,
+              /*mean=*/0, wanted.stddev);
+  for (size_t i = 0; i < wanted.mean.size(); ++i) tensor.values[i] += wanted.mean[i];
+}
+
+const RequestTensor* tensor_with(const std::vector<RequestTensor>& tensors,
+                                 int64_t RequestTensor::*member) {
+  const auto it = std::ranges::find_if(tensors, [&](const auto& t) { return t.*member > 0; });
+  return it == tensors.end() ? nullptr : &*it;
+}
+
 }  // namespace
 
 const RequestTensor* RequestForm::images() const {
-  const auto it =
-      std::ranges::find_if(tensors, [](const RequestTensor& t) { return t.square > 0; });
-  return it == tensors.end() ? nullptr : &*it;
+  return tensor_with(tensors, &RequestTensor::square);
+}
+const RequestTensor* RequestForm::sounds() const {
+  return tensor_with(tensors, &RequestTensor::chunk);
+}
+
+int64_t RequestForm::placeholder(int64_t group) const {
+  return group < std::ssize(placeholders) ? placeholders[static_cast<size_t>(group)] : -1;
+}
+
+int64_t RequestForm::groups() const {
+  int64_t groups = 0;
+  for (const auto& tensor : tensors) groups = std::max(groups, tensor.group + 1);
+  return groups;
 }
 
 void RequestForm::add_tensors(Request& request, uint64_t seed) const {
   const auto length = static_cast<int64_t>(request.tokens.size());
-  int64_t rows = 0;  // of ragged tensors, by `multiple`
-  std::vector<float> shapes;
-  if (const RequestTensor* grid = images()) {
-    // A request keeps one token of text.
-    int64_t most = length - 1;
-    for (const auto& wanted : tensors)
-      if (wanted.ragged) most = std::min(most, wanted.shape[0] / wanted.multiple);
-    shapes = random_images(grid->square, most, grid->shape[0], seed);
-    if (shapes.empty()) return;
-    for (size_t i = 0; i < shapes.size(); i += 3)
-      rows += static_cast<int64_t>(shapes[i] * shapes[i + 1] * shapes[i + 2]) /
-              (grid->square * grid->square);
+  int64_t placed = 0;  // placeholders of earlier groups. A request keeps one token of text.
+  for (int64_t g = 0; g < groups(); ++g) {
+    const RequestTensor *grid = nullptr, *ragged = nullptr;
+    for (const auto& wanted : tensors) {
+      if (wanted.group != g) continue;
+      if (wanted.shapes()) grid = &wanted;
+      if (wanted.ragged && !ragged) ragged = &wanted;
+    }
+    GroupRows group;
+    if (grid) {
+      group = random_shapes(*grid, length - 1 - placed, ragged->shape[0], seed);
+      if (group.shapes.empty()) continue;
+    } else if (ragged) {
+      int64_t most = ragged->shape[0] / ragged->multiple;
+      if (placeholder(g) >= 0) most = std::clamp<int64_t>(length - 1 - placed, 1, most);
+      group.left = Random(seed_of("rows", seed)).integer(1, most + 1);
+      group.rows = group.left * ragged->multiple;
+    }
+    for (const auto& wanted : tensors) {
+      if (wanted.group != g) continue;
+      NamedTensor& tensor =
+          request.tensors.emplace_back(NamedTensor{wanted.name, wanted.shape, {}});
+      if (wanted.shapes()) {
+        tensor.values = group.shapes;
+        tensor.shape[0] = std::ssize(group.shapes) / tensor.shape[1];
+        continue;
+      }
+      if (wanted.ragged) tensor.shape[0] = group.rows;
+      fill_random(wanted, tensor, seed);
+    }
+    if (placeholder(g) < 0 || group.left == 0 || length == 0) continue;
+    place(request.tokens, placeholder(g), length > placed + group.left ? placed + 1 : placed,
+          group.left);
+    placed += group.left;
   }
-  for (const auto& wanted : tensors) {
-    if (wanted.square > 0) {
-      request.tensors.push_back(
-          {wanted.name, {static_cast<int64_t>(shapes.size()) / 3, 3}, shapes});
-      continue;
-    }
-    NamedTensor& tensor = request.tensors.emplace_back(NamedTensor{wanted.name, wanted.shape, {}});
-    if (wanted.ragged) {
-      int64_t most = wanted.shape[0] / wanted.multiple;
-      if (placeholder >= 0) most = std::clamp<int64_t>(length - 1, 1, most);
-      if (shapes.empty()) rows = Random(seed_of("rows", seed)).integer(1, most + 1);
-      tensor.shape[0] = rows * wanted.multiple;
-    }
-    const int64_t count = numel(tensor.shape);
-    tensor.values.resize(static_cast<size_t>(count));
-    if (wanted.below > 0) {
-      Random numbers(seed_of(wanted.name, seed));
-      for (float& v : tensor.values) v = static_cast<float>(numbers.integer(0, wanted.below));
-    } else {
-      fill_normal(tensor.values.data(), DType::f32, count, seed_of(wanted.name, seed),
-                  /*offset=*/0, /*mean=*/0, wanted.stddev);
-      for (size_t i = 0; i < wanted.mean.size(); ++i) tensor.values[i] += wanted.mean[i];
-    }
-  }
-  if (placeholder >= 0 && rows > 0 && length > 0) place(request.tokens, placeholder, rows);
 }
 
 Request RequestForm::random(int64_t length, uint64_t seed) const {

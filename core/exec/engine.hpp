@@ -23,8 +23,14 @@ struct RequestTensor {
   int64_t multiple = 1;
   // Not 0: a row [frames, rows, columns] of each image. The ragged tensors have a row for each of
   // its patches, in squares of `square` by `square` patches, which divide rows and columns. A
-  // request without images has no tensors. The tensor itself is no input of a phase.
+  // request without images has no tensors of their group. The tensor itself is no input of a phase.
   int64_t square = 0;
+  // Not 0: a row [frames] of each sound, which is encoded in chunks of so many frames. The ragged
+  // tensors have a row for each frame. Four frames become one row, and those which remain behind a
+  // sound's last row are left out (rows_of_sound). All else is as with `square`.
+  int64_t chunk = 0;
+  // Tensors of a group have the same rows, and belong to one encoder. Groups count from 0.
+  int64_t group = 0;
   // Whole numbers from 0 up to and without `below`, in an input of this dtype; 0: floats. A request
   // has them in float32, so `below` is 2^24 at most.
   int64_t below = 0;
@@ -32,7 +38,12 @@ struct RequestTensor {
   // Floats of random requests are normal around `mean`, one number for each element, or around 0.
   std::vector<float> mean = {};
   double stddev = 1;
+
+  // True for the shapes of images or sounds: requests may lack them, and all of their group.
+  bool shapes() const { return square > 0 || chunk > 0; }
 };
+// Rows which an encoder leaves of a sound: one of two frames is kept twice.
+int64_t rows_of_sound(int64_t frames);
 inline constexpr int64_t kBelowMax = int64_t{1} << 24;
 
 // The parts of a request to a model.
@@ -41,9 +52,9 @@ struct RequestForm {
   int64_t positions = 0;                    // most tokens with the answer; 0: no limit of the model
   std::vector<RequestTensor> tensors = {};  // its other inputs
   bool continues = false;                   // it ends with tokens that the model chooses
-  // The token in the prompt that stands for a row of the ragged tensors, or for `multiple` rows;
-  // -1: none. The first ones of a prompt are as many as its rows need.
-  int64_t placeholder = -1;
+  // By group: the token in the prompt that stands for a row which the encoder leaves; -1: none. The
+  // first ones of a prompt are as many as its rows need.
+  std::vector<int64_t> placeholders = {};
 
   int64_t context(const Limits& limits) const;  // tokens of one request in a session
   // A request of `length` random tokens and random tensors. All depend on the seed alone.
@@ -51,8 +62,12 @@ struct RequestForm {
   // Adds tensors to a request with tokens, and puts placeholders among the tokens. Some requests
   // get no images, where a model takes them.
   void add_tensors(Request& request, uint64_t seed) const;
-  // The tensor with the shapes of images; null: there is none.
+  // -1: the group has none.
+  int64_t placeholder(int64_t group) const;
+  int64_t groups() const;
+  // The tensor with the shapes of images or of sounds; null: there is none.
   const RequestTensor* images() const;
+  const RequestTensor* sounds() const;
 };
 
 // Tokens of an answer that an oracle has looked at.

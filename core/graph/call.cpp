@@ -32,12 +32,13 @@ void unify(const std::string& where, const Slot& slot, const Dims& given, Bound&
       axes[want.text()] = given[i];
       continue;
     }
-    // One more than an axis, of a tensor whose size is known: the axis is one less.
-    if (const auto left = want.symbols(); given[i].is_constant() && left.size() == 1) {
+    // One more than an axis: the axis is one less.
+    if (const auto left = want.symbols(); left.size() == 1) {
       const std::string& axis = *left.begin();
       const Expr least = want.substitute({{axis, Expr(0)}});
-      const Expr size(given[i].value() - (least.is_constant() ? least.value() : 0));
-      if (size.value() >= 0 && !axes.count(axis) && want.substitute({{axis, size}}) == given[i])
+      const Expr size = given[i] - (least.is_constant() ? least : Expr(0));
+      const bool possible = !size.is_constant() || size.value() >= 0;
+      if (possible && !axes.count(axis) && want.substitute({{axis, size}}) == given[i])
         axes[axis] = size;
     }
     const Expr have = want.substitute(axes);

@@ -83,7 +83,7 @@ void read_tokens(GoldenCase& golden, const SafeTensors& file, const StoredTensor
   }
 }
 
-// in.<name>.rows counts the rows which requests have of the padded tensor in.<name>.
+// <name>.rows counts the rows which requests have of the padded tensor <name>.
 constexpr std::string_view kRows = ".rows";
 
 bool counts_rows(const SafeTensors& file, const std::string& name) {
@@ -166,7 +166,7 @@ std::vector<int64_t> lengths_in(const GoldenCase& golden, const StoredTensor& te
 // Removes the padding from [B, T, C]; other tensors stay unchanged: [.., C]. `of_tokens`: the
 // tensor must have a value for every token.
 Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_tokens,
-              bool of_encoder = false) {
+              std::vector<int64_t> lengths = {}, bool of_encoder = false) {
   const auto rows = static_cast<int64_t>(golden.rows.size());
   if (of_tokens && golden.padded > 0 &&
       (tensor.shape.size() != 3 || tensor.shape[0] != rows || tensor.shape[1] != golden.padded))
@@ -179,7 +179,7 @@ Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_toke
   const int64_t width = tensor.shape.back();
   const Tensor all = tensor.load().to(DType::f32);
   const auto source = all.as<float>();
-  const std::vector<int64_t> lengths = lengths_in(golden, tensor, of_encoder);
+  if (lengths.empty()) lengths = lengths_in(golden, tensor, of_encoder);
   if (lengths.empty()) {
     Tensor out(DType::f32, {all.numel() / width, width});
     std::copy(source.begin(), source.end(), out.as<float>().begin());
@@ -236,7 +236,7 @@ void read_greedy(GoldenCase& golden, const StoredTensor& tensor) {
 
 void read_outputs(GoldenCase& golden, const SafeTensors& file) {
   for (const auto& name : file.names()) {
-    if (starts_with(name, "in.")) continue;
+    if (starts_with(name, "in.") || counts_rows(file, name)) continue;
     const StoredTensor& tensor = file.at(name);
     const bool known = starts_with(name, "mid.") || starts_with(name, "out.");
     if (name == "out.greedy") {
@@ -245,10 +245,11 @@ void read_outputs(GoldenCase& golden, const SafeTensors& file) {
                tensor.shape[0] != static_cast<int64_t>(golden.rows.size())) {
       golden.not_compared.push_back(name);
     } else if (const std::string tap = tap_of(name); !tap.empty()) {
-      golden.hidden[tap] = tensor.shape.size() == 4
-                               ? channels_last(tensor)
-                               : packed(golden, tensor, starts_with(tap, "hidden."),
-                                        starts_with(tap, "encoder_hidden."));
+      golden.hidden[tap] =
+          tensor.shape.size() == 4
+              ? channels_last(tensor)
+              : packed(golden, tensor, starts_with(tap, "hidden."), ragged_rows(file, tensor, name),
+                       starts_with(tap, "encoder_hidden."));
     } else {
       const bool of_tokens = name == "out.logits" || name == "out.last_hidden_state";
       golden.outputs[name.substr(4)] = packed(golden, tensor, of_tokens);

@@ -125,11 +125,20 @@ class Verifier {
   }
 
   void check_tensor(const RequestTensor& wanted, const std::vector<NamedTensor>& have) const {
-    if (have.empty() && engine_->form().images()) return;
+    const RequestForm& form = engine_->form();
+    const auto given = [&](const RequestTensor& t) {
+      return std::ranges::find(have, t.name, &NamedTensor::name) != have.end();
+    };
+    // A request may lack images or sounds, and all of their group.
+    const auto of_group = [&](const RequestTensor& t) { return t.group == wanted.group; };
+    if (std::ranges::any_of(form.tensors,
+                            [&](const auto& t) { return of_group(t) && t.shapes(); }) &&
+        std::ranges::none_of(form.tensors, [&](const auto& t) { return of_group(t) && given(t); }))
+      return;
     const auto it = std::ranges::find(have, wanted.name, &NamedTensor::name);
     if (it == have.end()) fail("in." + wanted.name, "is missing");
     Shape shape = wanted.shape;
-    if ((wanted.ragged || wanted.square > 0) && !it->shape.empty()) shape[0] = it->shape[0];
+    if ((wanted.ragged || wanted.shapes()) && !it->shape.empty()) shape[0] = it->shape[0];
     if (it->shape != shape)
       fail("in." + wanted.name,
            "has rows of " + shape_text(it->shape) + " where " + shape_text(shape) + " are needed");
@@ -355,9 +364,9 @@ class Verifier {
 
   // The tokens up to the last one which stands for a row of a tensor.
   size_t least_tokens(const Request& request) const {
-    const int64_t placeholder = engine_->form().placeholder;
-    if (placeholder < 0) return 0;
-    const auto last = std::find(request.tokens.rbegin(), request.tokens.rend(), placeholder);
+    const auto& all = engine_->form().placeholders;
+    const auto last = std::find_if(request.tokens.rbegin(), request.tokens.rend(),
+                                   [&](int64_t t) { return t >= 0 && std::ranges::count(all, t); });
     return static_cast<size_t>(request.tokens.rend() - last);
   }
 

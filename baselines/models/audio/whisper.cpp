@@ -66,9 +66,9 @@ class Whisper : public Model {
 
   std::unique_ptr<Engine> engine() const override {
     GenerateOptions options = decoder_options(config_.words);
-    options.encoder = "encode";
-    options.encoder_length = config_.source;
-    options.tensors = {{"input_features", {config_.mel, 2 * config_.source}}};
+    options.encoders = {{.phase = "encode",
+                         .length = config_.source,
+                         .tensors = {{"input_features", {config_.mel, 2 * config_.source}}}}};
     return generate_engine(std::move(options));
   }
 

@@ -32,6 +32,7 @@ class Reader {
     read_names();
     read_diffusion(d_, config_, f_);
     if (d_.has("vision")) f_.vision = read_vision_tower(d_, whole);
+    if (d_.has("sounds")) f_.sounds = read_sound_tower(d_, whole);
     need_only(d_, config_);
     d_.refuse_unread(d_, {});
     return std::move(f_);

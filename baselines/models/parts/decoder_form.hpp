@@ -9,6 +9,7 @@
 #include "baselines/models/parts/decoder.hpp"
 #include "baselines/models/parts/fp8.hpp"
 #include "baselines/models/parts/images.hpp"
+#include "baselines/models/parts/sounds.hpp"
 #include "baselines/models/parts/text_vectors.hpp"
 #include "core/engines/masked_diffusion/engine.hpp"
 
@@ -43,6 +44,9 @@ struct DecoderForm {
   std::optional<MaskedDiffusionOptions> diffusion;
 
   std::optional<VisionTower> vision;  // before it: prompts have images
+  std::optional<SoundTower> sounds;   // with `vision`: prompts have sounds too
+  // Most rows which images and sounds leave for a request.
+  int64_t source_rows() const { return vision->rows() + (sounds ? sounds->rows() : 0); }
 
   // Norms of queries and keys. `head`: an RMS norm over every head. `head_after`: the same after
   // the rotation. `head_layer`: a layer norm over every head. `full`: an RMS norm over all heads at

@@ -38,10 +38,22 @@ int64_t read_side(const Config& config, const std::string& key) {
 
 // Kinds of activations, by their names in configurations.
 std::string read_activation(const Config& config, const std::string& name) {
-  if (name == "gelu" || name == "quick_gelu") return name;
+  if (name == "gelu" || name == "quick_gelu" || name == "silu") return name;
   if (name == "gelu_pytorch_tanh") return "gelu_tanh";
   config.fail_at("hidden_act", "the activation `" + excerpt(name) + "` is not supported",
-                 did_you_mean(name, {"gelu", "gelu_pytorch_tanh", "quick_gelu"}));
+                 did_you_mean(name, {"gelu", "gelu_pytorch_tanh", "quick_gelu", "silu"}));
+}
+
+// Windows in squares, and the layers without them.
+void read_windows(const Config& d, const Config& c, int64_t patch, VisionTower& t) {
+  if (!d.has("window")) return;
+  const std::string key = d.text("window"), whole = d.text("whole_layers");
+  t.window = read_size(c, key) / t.square / patch;
+  if (t.window < 1) c.fail_at(key, "a window is narrower than a square of patches");
+  t.whole = c.integers(whole);
+  for (const int64_t layer : t.whole)
+    if (layer < 0 || layer >= t.layers)
+      c.fail_at(whole, "there is no layer " + std::to_string(layer));
 }
 
 void read_rope_of_tower(const Config& config) {
@@ -81,7 +93,15 @@ VisionTower read_vision_tower(const Config& description, const Config& config) {
   if (t.patches == 0) config.fail_at("max_patches", "it is less than the patches of one row");
   t.patch_bias = d.boolean("patch_bias", false);
   if (d.boolean("positions", false)) t.side = read_side(c, "num_position_embeddings");
-  t.up = names.text("up");
+  read_windows(d, c, patch, t);
+  t.rms = word(d, "norm", {"layer", "rms"}) == "rms";
+  t.qkv = names.texts("qkv", {"attn.qkv"});
+  t.up = names.texts("up");
+  t.gated = t.up.size() == 2;
+  if (t.gated && t.activation != "silu")
+    c.fail_at("hidden_act", "a gated MLP of the tower has `silu`");
+  if (!t.gated && t.activation == "silu")
+    c.fail_at("hidden_act", "an MLP of the tower without a gate has no `silu`");
   t.down = names.text("down");
   t.merger_norm = names.text("merger_norm");
   t.merger_up = names.text("merger_up");
@@ -91,24 +111,32 @@ VisionTower read_vision_tower(const Config& description, const Config& config) {
   for (const int64_t layer : t.deep_layers)
     if (layer < 0 || layer >= t.layers)
       c.fail_at("deepstack_visual_indexes", "there is no layer " + std::to_string(layer));
-  t.placeholder = config.integer("image_token_id");
+  t.placeholder = config.integer(d.text("token", "image_token_id"));
+  if (d.has("frame_step")) t.frame_step = read_count(config, d.text("frame_step"));
   read_rope_of_tower(c);
   return t;
 }
 
 void add_images(const VisionTower& t, GenerateOptions& options) {
-  options.encoder = VisionTower::phase;
-  options.encoder_length = t.rows();
-  options.tensors = {{.name = "pixel_values",
-                      .shape = {t.patches, t.patch_width},
-                      .ragged = true,
-                      .multiple = t.square * t.square},
-                     {.name = "image_grid_thw",
-                      .shape = {t.rows(), 3},
-                      .square = t.square,
-                      .below = kPatchesMost + 1}};
-  options.placeholder = t.placeholder;
-  options.position_side = t.side;
+  options.encoders.push_back({.phase = VisionTower::phase,
+                              .length = t.rows(),
+                              .tensors = {{.name = "pixel_values",
+                                           .shape = {t.patches, t.patch_width},
+                                           .ragged = true,
+                                           .multiple = t.square * t.square},
+                                          {.name = "image_grid_thw",
+                                           .shape = {t.rows(), 3},
+                                           .square = t.square,
+                                           .below = kPatchesMost + 1}},
+                              .placeholder = t.placeholder,
+                              .position_side = t.side,
+                              .window = t.window,
+                              .frame_step = t.frame_step});
+}
+
+Value kept_rows(Net& n, const std::string& state, int64_t rows, int64_t width) {
+  const Expr slots = n.axis("N");
+  return n.reshape(n.state(state, n.limits().dtype, {slots, rows, width}), {slots * rows, width});
 }
 
 namespace {
@@ -138,13 +166,18 @@ Value row_sums(Net& n, const std::string& path, Value table, Value ids, int64_t 
 // Records the tower in "see".
 class Tower {
  public:
-  Tower(Net& n, const VisionTower& tower)
-      : n_(n), t_(tower), rows_(n.axis("R")), patches_(rows_ * (tower.square * tower.square)) {}
+  Tower(Net& n, const VisionTower& tower, int64_t kept)
+      : n_(n),
+        t_(tower),
+        kept_(kept),
+        rows_(n.axis("R")),
+        patches_(rows_ * (tower.square * tower.square)) {}
 
   void record() {
     const int64_t head = t_.width / t_.heads;
     starts_ = n_.input("frame_starts", DType::i32, {n_.axis("B") + 1});
-    n_.rename({{"mlp.fc1", t_.up}, {"mlp.fc2", t_.down}});
+    if (t_.window > 0) windows_ = n_.input("window_starts", DType::i32, {n_.axis("G") + 1});
+    n_.rename({{"mlp.fc1", t_.up[0]}, {"mlp.fc2", t_.down}});
     n_.common({{"eps", VisionTower::eps},
                {"num_heads", t_.heads},
                {"num_kv_heads", t_.heads},
@@ -154,8 +187,12 @@ class Tower {
                {"intermediate_size", t_.mlp}});
     make_turns(head);
     Value x = embedded();
+    if (t_.window > 0)
+      x = n_("gather_rows", t_.path + ".windows",
+             {{"x", x}, {"rows", n_.input("window_rows", DType::i32, {patches_})}});
     for (int64_t i = 0; i < t_.layers; ++i) {
       n_.tap("encoder_hidden." + std::to_string(i), {x});
+      in_windows_ = t_.window > 0 && !std::ranges::count(t_.whole, i);
       x = layer(t_.path + ".blocks." + std::to_string(i), x);
       const auto deep = std::ranges::find(t_.deep_layers, i);
       if (deep == t_.deep_layers.end()) continue;
@@ -238,29 +275,63 @@ class Tower {
     x = add(path + ".attn", x, attention(path + ".attn", norm(path + ".norm1", x)));
     return add(path + ".mlp", x, mlp(path + ".mlp", norm(path + ".norm2", x)));
   }
-  Value norm(const std::string& path, Value x) { return n_("layer_norm", path, {{"x", x}}); }
+  Value norm(const std::string& path, Value x) {
+    return n_(t_.rms ? "rms_norm" : "layer_norm", path, {{"x", x}});
+  }
+
+  // One product with the rows of several below a layer.
+  Value joined(const std::string& layer, const std::vector<std::string>& names, Value x,
+               int64_t width) {
+    WeightSpec weight, bias;
+    weight.parts.emplace_back();
+    bias.parts.emplace_back();
+    for (const auto& name : names) {
+      weight.parts[0].push_back(below(layer, name) + ".weight");
+      bias.parts[0].push_back(below(layer, name) + ".bias");
+    }
+    const std::string path =
+        below(layer, parent_of(names[0])) + (names.size() == 3 ? ".qkv" : ".gate_up");
+    weight.name = path + ".weight";
+    bias.name = path + ".bias";
+    weight.dtype = bias.dtype = n_.limits().weights();
+    weight.shape = {width, t_.width};
+    bias.shape = {width};
+    bias.stddev = 0.1;
+    return n_(
+        "linear", path,
+        {{"weight", n_.weight(std::move(weight))}, {"bias", n_.weight(std::move(bias))}, {"x", x}});
+  }
 
   Value attention(const std::string& path, Value x) {
     const int64_t head = t_.width / t_.heads;
-    const Value all = linear(path + ".qkv", x, 3 * t_.width);
+    const Value all = t_.qkv.size() == 3 ? joined(parent_of(path), t_.qkv, x, 3 * t_.width)
+                                         : linear(path + ".qkv", x, 3 * t_.width);
     const auto part = [&](int64_t which) {
       return n_.reshape(n_.slice(all, 1, which * t_.width, t_.width), {patches_, t_.heads, head});
     };
     const Value q = part(0), k = part(1);
     n_("rotary_rows", path + ".rotary", {{"q", q}, {"k", k}, {"cos", cos_}, {"sin", sin_}});
+    const int64_t side = t_.window * t_.square;
+    const Value starts = in_windows_ ? windows_ : starts_;
+    const Expr longest = Expr::min(patches_, in_windows_ ? side * side : t_.patches);
     const Value y = n_("attention_varlen", path,
                        {{"causal", false},
                         {"q", q},
                         {"k", k},
                         {"v", part(2)},
-                        {"cu_seqlens_q", starts_},
-                        {"cu_seqlens_k", starts_},
-                        {"max_query_len", Expr::min(patches_, t_.patches)},
-                        {"max_key_len", Expr::min(patches_, t_.patches)}});
+                        {"cu_seqlens_q", starts},
+                        {"cu_seqlens_k", starts},
+                        {"max_query_len", longest},
+                        {"max_key_len", longest}});
     return linear(path + ".proj", n_.reshape(y, {patches_, t_.width}), t_.width);
   }
 
   Value mlp(const std::string& path, Value x) {
+    if (t_.gated) {
+      const Value wide = joined(parent_of(path), t_.up, x, 2 * t_.mlp);
+      const Value y = n_("silu_and_mul", path + ".act", {{"size", t_.mlp}, {"x", wide}});
+      return linear(below(parent_of(path), t_.down), y, t_.width);
+    }
     if (t_.activation != "quick_gelu")
       return n_("gelu_mlp", path,
                 {{"x", x}, {"approximate", t_.activation == "gelu" ? "none" : "tanh"}},
@@ -282,29 +353,25 @@ class Tower {
     n_("scatter_rows", path + ".keep",
        {{"x", x},
         {"rows", n_.input("state_rows", DType::i32, {rows_})},
-        {"out", kept(n_, t_, state)}});
+        {"out", kept_rows(n_, state, kept_, t_.out)}});
   }
 
- public:
-  // [N * rows, out]: what the tower leaves for each request.
-  static Value kept(Net& n, const VisionTower& t, const std::string& state) {
-    const Expr slots = n.axis("N");
-    return n.reshape(n.state(state, n.limits().dtype, {slots, t.rows(), t.out}),
-                     {slots * t.rows(), t.out});
-  }
-
- private:
   Net& n_;
   const VisionTower& t_;
+  const int64_t kept_;
   const Expr rows_, patches_;
-  Value starts_, cos_, sin_;
+  bool in_windows_ = false;  // the layer's attention
+  Value starts_, windows_, cos_, sin_;
 };
 
 }  // namespace
 
-void record_tower(Net& n, const VisionTower& tower) { Tower(n, tower).record(); }
+void record_tower(Net& n, const VisionTower& tower, int64_t rows) {
+  Tower(n, tower, rows).record();
+}
 
-SeenImages::SeenImages(Net& n, const VisionTower& tower) : n_(n), tower_(tower) {
+SeenImages::SeenImages(Net& n, const VisionTower& tower, int64_t rows)
+    : n_(n), kept_(rows), width_(tower.out) {
   const Expr places = n.axis("M");
   rows_ = n.input("source_rows", DType::i32, {places});
   tokens_ = n.input("source_tokens", DType::i32, {places});
@@ -312,7 +379,7 @@ SeenImages::SeenImages(Net& n, const VisionTower& tower) : n_(n), tower_(tower) 
 
 Value SeenImages::rows_of(const std::string& state) {
   return n_("gather_rows", state + ".rows",
-            {{"x", Tower::kept(n_, tower_, state)}, {"rows", rows_}});
+            {{"x", kept_rows(n_, state, kept_, width_)}, {"rows", rows_}});
 }
 
 void SeenImages::replace(Value x) {

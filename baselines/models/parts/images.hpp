@@ -18,17 +18,23 @@ struct VisionTower {
   // Fixed in transformers: no configuration changes them.
   static constexpr double eps = 1e-6, theta = 10000;
 
-  std::string path, activation;  // activation: gelu, gelu_tanh, quick_gelu
+  std::string path, activation;  // activation: gelu, gelu_tanh, quick_gelu, silu
   int64_t width = 0, layers = 0, heads = 0, mlp = 0, out = 0;
   int64_t patch_width = 0, square = 0;  // square * square patches become one row
   int64_t patches = 0;                  // most of one request
   bool patch_bias = false;
+  bool rms = false;    // norms without means
+  bool gated = false;  // the MLP, whose products have biases
+  // Attention sees windows of so many by so many squares, but in the layers `whole` the frame.
+  int64_t window = 0;  // 0: always the frame
+  std::vector<int64_t> whole;
   int64_t side = 0;  // of a square table of positions, which is spread over each image; 0: none
-  // Names below `path`, or below a layer.
-  std::string up, down, merger_norm, merger_up, merger_down, deep;
+  // Names below `path`, or below a layer. `qkv` has one or three, `up` one or two (the gate first).
+  std::vector<std::string> qkv, up;
+  std::string down, merger_norm, merger_up, merger_down, deep;
   // Their outputs are merged too, and added behind the first layers of the decoder.
   std::vector<int64_t> deep_layers;
-  int64_t placeholder = 0;
+  int64_t placeholder = 0, frame_step = 1;  // GenerateEncoder's
 
   int64_t rows() const { return patches / (square * square); }  // most of one request
 };
@@ -41,13 +47,16 @@ Config words_of(const Config& config);
 // Adds the encoder and the tensors of images.
 void add_images(const VisionTower& tower, GenerateOptions& options);
 
-// Records the encoder's phase. It leaves the rows of each request in states.
-void record_tower(Net& n, const VisionTower& tower);
+// [N * rows, width]: the rows which encoders leave for each request, `rows` of all encoders.
+Value kept_rows(Net& n, const std::string& state, int64_t rows, int64_t width);
 
-// The places of images in a prefill.
+// Records the encoder's phase. It leaves the rows of each request in states of `rows`.
+void record_tower(Net& n, const VisionTower& tower, int64_t rows);
+
+// The places in a prefill of what encoders leave.
 class SeenImages {
  public:
-  SeenImages(Net& n, const VisionTower& tower);
+  SeenImages(Net& n, const VisionTower& tower, int64_t rows);
   // Replaces the placeholders' rows of x [T,C].
   void replace(Value x);
   // Adds the rows of merged layer `number` of the tower to x [T,C].
@@ -56,7 +65,7 @@ class SeenImages {
  private:
   Value rows_of(const std::string& state);
   Net& n_;
-  const VisionTower& tower_;
+  const int64_t kept_, width_;
   Value rows_, tokens_;
 };
 

@@ -115,7 +115,8 @@ class Recording {
     look_up(n_, step_, c_);
     const std::string& at = c_.names.embedding;
     stream_ = step_.hidden;
-    if (f_.vision && !step_.decode) seen_.emplace(n_, *f_.vision).replace(stream_);
+    if (f_.vision && !step_.decode)
+      seen_.emplace(n_, *f_.vision, f_.source_rows()).replace(stream_);
     if (f_.embedding_scale != 1) stream_ = scaled(at, {}, stream_, f_.embedding_scale);
     if (f_.learned_positions)
       stream_ = add(f_.position, stream_,

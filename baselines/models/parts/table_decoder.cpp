@@ -30,6 +30,8 @@ std::vector<Model::Unread> table_unread(const DecoderForm& form) {
   for (int64_t i = 0; i < form.base.layers; ++i)
     for (const auto& name : form.buffers)
       list.push_back({layer_path(form.base, i) + "." + name, "a mask", ""});
+  if (form.sounds)
+    list.push_back({form.sounds->path + ".audio_bos_eos_token.", "ends of sounds", ""});
   for (int64_t i = 0; i < form.further_layers; ++i)
     list.push_back(
         {layer_path(form.base, form.base.layers + i) + ".", "next-token prediction", ""});
@@ -43,10 +45,14 @@ class TableDecoder final : public Model {
   std::unique_ptr<Engine> engine() const override {
     GenerateOptions options = decoder_options(form_.base);
     if (form_.vision) add_images(*form_.vision, options);
+    if (form_.sounds) add_sounds(*form_.sounds, options);
     return generate_engine(std::move(options));
   }
   void forward(Net& n, const std::string& phase) const override {
-    if (form_.vision && phase == VisionTower::phase) return record_tower(n, *form_.vision);
+    if (form_.vision && phase == VisionTower::phase)
+      return record_tower(n, *form_.vision, form_.source_rows());
+    if (form_.sounds && phase == SoundTower::phase)
+      return record_sounds(n, *form_.sounds, form_.source_rows());
     record_decoder(n, phase, form_);
   }
   std::string refusal(const Parallel& parallel) const override {

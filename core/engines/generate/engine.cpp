@@ -41,45 +41,72 @@ namespace {
 KvPagePool* shared_pool(Session& session, const GenerateSetup& setup) {
   for (const char* phase : {"prefill", "decode"})
     for (const char* input : {"state_slots", "has_initial_state", "source_lens"})
-      if (setup.encoder || session.phase(phase).input(input)) return nullptr;
+      if (!setup.encoders.empty() || session.phase(phase).input(input)) return nullptr;
   auto pool = std::static_pointer_cast<KvPagePool>(session.kept());
   if (!pool || !pool->has_names())
     session.kept() = pool = std::make_shared<KvPagePool>(setup.pages);
   return pool.get();
 }
 
+// The tensors of all encoders, each with its group.
+RequestForm form_of(const GenerateOptions& options) {
+  RequestForm form{
+      .vocabulary = options.vocabulary, .positions = options.positions, .continues = true};
+  for (const GenerateEncoder& encoder : options.encoders) {
+    for (RequestTensor tensor : encoder.tensors) {
+      tensor.group = std::ssize(form.placeholders);
+      form.tensors.push_back(std::move(tensor));
+    }
+    form.placeholders.push_back(encoder.placeholder);
+  }
+  return form;
+}
+
+// The limit of an axis of an encoder of ragged tensors; 0: another axis. All requests of a batch
+// may be long; a step of the encoder takes those that fit.
+int64_t encoder_limit(const GenerateEncoder& encoder, const std::string& axis,
+                      const Limits& limits) {
+  const RequestTensor* ragged = ragged_of(encoder.tensors);
+  if (ragged == nullptr) return 0;
+  const int64_t most = ragged->shape[0];
+  const int64_t rows = std::min(limits.max_batch * most, encoder_rows_most(most));
+  if (axis == "S") return rows;
+  const auto grid = std::ranges::find_if(encoder.tensors, &RequestTensor::shapes);
+  if (grid != encoder.tensors.end() && grid->chunk > 0) {
+    // A chunk which is not full ends a sound, and a request has few sounds.
+    const int64_t chunks = 2 * ((rows + grid->chunk - 1) / grid->chunk);
+    if (axis == "B") return chunks;
+    if (axis == "E") return (rows + chunks) / 2;
+    return axis == "R" ? (rows + chunks) / 4 : 0;
+  }
+  if (axis == "R" || axis == "G") return rows / ragged->multiple;
+  return axis == "B" && grid != encoder.tensors.end() ? rows / ragged->multiple : 0;
+}
+
 class GenerateEngine final : public TextEngine {
  public:
   explicit GenerateEngine(GenerateOptions options)
-      : TextEngine({options.vocabulary, options.positions, options.tensors, /*continues=*/true,
-                    options.placeholder},
-                   Logits::of_next),
-        options_(std::move(options)) {}
+      : TextEngine(form_of(options), Logits::of_next), options_(std::move(options)) {}
 
   std::string name() const override { return "generate"; }
   std::vector<std::string> phases() const override {
-    if (options_.encoder.empty()) return {"prefill", "decode"};
-    return {options_.encoder, "prefill", "decode"};
+    std::vector<std::string> list;
+    for (const GenerateEncoder& encoder : options_.encoders) list.push_back(encoder.phase);
+    list.insert(list.end(), {"prefill", "decode"});
+    return list;
   }
   int64_t axis_limit(const std::string& phase, const std::string& axis,
                      const Limits& limits) const override {
-    // All requests of a batch may be long; a step of the encoder takes those that fit.
-    if (const RequestTensor* ragged = ragged_of(options_.tensors)) {
-      const int64_t most = ragged->shape[0];
-      const int64_t rows = std::min(limits.max_batch * most, encoder_rows_most(most));
-      if (axis == "S") return rows;
-      if (axis == "R" || (axis == "B" && form().images() && phase == options_.encoder))
-        return rows / ragged->multiple;
-      if (axis == "M") return generate_axis_limit(phase, "T", limits);
-    }
+    for (const GenerateEncoder& encoder : options_.encoders)
+      if (encoder.phase == phase)
+        if (const int64_t limit = encoder_limit(encoder, axis, limits); limit > 0) return limit;
+    if (axis == "M") return generate_axis_limit(phase, "T", limits);
     return generate_axis_limit(phase, axis, limits);
   }
   void drive(Session& session) const override {
     GenerateSetup setup = generate_setup(session, form(), options_.eos);
-    setup.encoder_length = options_.encoder_length;
-    setup.placeholder = options_.placeholder;
-    setup.position_side = options_.position_side;
-    if (!options_.encoder.empty()) setup.encoder = &session.phase(options_.encoder);
+    for (const GenerateEncoder& encoder : options_.encoders)
+      setup.encoders.push_back({&session.phase(encoder.phase), encoder, setup.source_rows()});
     setup.pool = shared_pool(session, setup);
     generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
   }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/engines/generate/encoder_phase.hpp"
@@ -62,10 +61,10 @@ class PhaseInputs {
   PhaseInputs(Program& program, const GenerateSetup& setup)
       : program_(program),
         page_size_(setup.page_size),
-        source_(setup.encoder_length),
-        placeholder_(setup.placeholder),
-        context_(setup.max_context),
-        sources_(setup) {
+        source_(setup.source_rows()),
+        context_(setup.max_context) {
+    for (const auto& e : setup.encoders)
+      groups_.push_back({Sources(e.options), e.options.placeholder, e.first});
     for (const char* name : {"T", "B", "Q", "W", "M"}) axes_.push_back(program.axis(name));
     const int64_t batch = setup.max_batch;
     const int64_t tokens = axes_[0] >= 0 ? program.limit("T") : batch;
@@ -112,7 +111,9 @@ class PhaseInputs {
       lengths_[b] = static_cast<int32_t>(w.first + w.count);
       state_slots_[b] = s.slot;
       has_state_[b] = w.first > 0;
-      source_lens_[b] = static_cast<int32_t>(sources_.left_by(s.request));
+      source_lens_[b] = 0;
+      for (const Group& g : groups_)
+        source_lens_[b] += static_cast<int32_t>(g.sources.left_by(s.request));
       if (source_rows_ && source_tokens_) write_sources(w, token);
       int32_t* table = tables_ + static_cast<int64_t>(b) * width;
       std::fill(std::copy_n(s.pages.begin(), pages(w), table), table + width, 0);
@@ -168,17 +169,19 @@ class PhaseInputs {
     return batch;
   }
 
-  // Rows of the encoder's state for the placeholders among the tokens of `w`, which begin at
-  // `token` of the step. Tokens behind a request's last row are no placeholders.
+  // Rows of the encoders' states for the placeholders among the tokens of `w`, which begin at
+  // `token` of the step. Tokens behind a group's last row are no placeholders.
   void write_sources(const Work& w, int64_t token) {
     const Sequence& s = *w.sequence;
-    const int64_t rows = sources_.left_by(s.request);
     const auto begin = s.tokens.begin();
-    int64_t row = std::count(begin, begin + std::min(w.first, s.prompt), placeholder_);
-    for (int64_t p = w.first; p < std::min(w.first + w.count, s.prompt) && row < rows; ++p) {
-      if (s.tokens[static_cast<size_t>(p)] != placeholder_) continue;
-      source_rows_[placed_] = static_cast<int32_t>(s.slot * source_ + row++);
-      source_tokens_[placed_++] = static_cast<int32_t>(token + p - w.first);
+    for (const Group& g : groups_) {
+      const int64_t rows = g.sources.left_by(s.request);
+      int64_t row = std::count(begin, begin + std::min(w.first, s.prompt), g.placeholder);
+      for (int64_t p = w.first; p < std::min(w.first + w.count, s.prompt) && row < rows; ++p) {
+        if (s.tokens[static_cast<size_t>(p)] != g.placeholder) continue;
+        source_rows_[placed_] = static_cast<int32_t>(s.slot * source_ + g.first + row++);
+        source_tokens_[placed_++] = static_cast<int32_t>(token + p - w.first);
+      }
     }
   }
 
@@ -206,9 +209,14 @@ class PhaseInputs {
                         : 0;
   }
 
+  struct Group {  // of an encoder
+    Sources sources;
+    int64_t placeholder, first;
+  };
+
   Program& program_;
-  int64_t page_size_, source_, placeholder_, context_, placed_ = 0, width_max_ = 1, batch_max_ = 1;
-  Sources sources_;
+  int64_t page_size_, source_, context_, placed_ = 0, width_max_ = 1, batch_max_ = 1;
+  std::vector<Group> groups_;
   bool pads_ = false;      // a request's state is in pages only
   std::vector<int> axes_;  // T tokens, B requests, Q rows of logits, W pages of a request, M
   int64_t *ids_, *positions_, *slots_;
@@ -233,7 +241,7 @@ class Generator {
         prefill_(prefill, setup),
         decode_(decode, setup),
         tokens_(static_cast<size_t>(std::max(prefill.limit("Q"), setup.max_batch))) {
-    if (setup.encoder) encoder_.emplace(*setup.encoder, setup);
+    for (size_t i = 0; i < setup.encoders.size(); ++i) encoders_.emplace_back(setup, i);
   }
 
   void run() {
@@ -250,7 +258,7 @@ class Generator {
       }
       const Scheduler::Step step = scheduler_.next();
       FK_CHECK(step != Scheduler::Step::none, "requests are waiting but none can be computed");
-      if (encoder_) encoder_->run(scheduler_.work());
+      encode();
       if (step == Scheduler::Step::decode && decode_.program().runs_ahead() && plain()) {
         run_ahead();
         continue;
@@ -275,14 +283,21 @@ class Generator {
   void take_request() {
     if (request_.cancels) return cancel(request_.id);
     std::string why = scheduler_.refusal(request_);
-    if (why.empty() && encoder_) why = encoder_->refusal(request_);
-    if (why.empty() && !encoder_ && !request_.tensors.empty())
+    for (const EncoderPhase& encoder : encoders_)
+      if (why.empty()) why = encoder.refusal(request_);
+    if (why.empty() && encoders_.empty() && !request_.tensors.empty())
       why = "the model takes no tensor `" + request_.tensors[0].name + "`";
     if (why.empty())
       scheduler_.add(std::move(request_));
     else
       exchange_.failed(request_.id, why);
     request_ = {};
+  }
+
+  void encode() {
+    for (EncoderPhase& encoder : encoders_) encoder.run(scheduler_.work());
+    if (encoders_.empty()) return;
+    for (const Work& w : scheduler_.work()) w.sequence->encoded = true;
   }
 
   static std::string decoded(size_t requests) {
@@ -406,7 +421,7 @@ class Generator {
   Exchange& exchange_;
   Scheduler scheduler_;
   PhaseInputs prefill_, decode_;
-  std::optional<EncoderPhase> encoder_;
+  std::deque<EncoderPhase> encoders_;
   Request request_;
   std::vector<int64_t> tokens_;
   std::vector<float> logits_;
@@ -431,7 +446,6 @@ GenerateSetup generate_setup(Session& session, const RequestForm& form,
   setup.pages = session.pages();
   setup.vocab_size = form.vocabulary;
   setup.eos = eos;
-  setup.tensors = form.tensors;
   return setup;
 }
 

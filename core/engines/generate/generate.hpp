@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "core/engines/generate/engine.hpp"
 #include "core/engines/kv_page_pool.hpp"
 #include "core/exec/session.hpp"
 
@@ -11,12 +12,15 @@ namespace fk {
 struct GenerateSetup {
   int64_t max_batch = 1, max_context = 0, page_size = 1, pages = 0, vocab_size = 0;
   std::vector<int64_t> eos;
-  Program* encoder = nullptr;               // GenerateOptions::encoder
-  std::vector<RequestTensor> tensors = {};  // its inputs
-  int64_t encoder_length = 0;               // GenerateOptions::encoder_length
-  int64_t placeholder = -1;                 // GenerateOptions::placeholder
-  int64_t position_side = 0;                // GenerateOptions::position_side
-  KvPagePool* pool = nullptr;               // Scheduler::Options::pool
+  struct Encoder {
+    Program* program = nullptr;
+    GenerateEncoder options = {};
+    int64_t first = 0;  // its first row among those of all encoders
+  };
+  std::vector<Encoder> encoders = {};
+  KvPagePool* pool = nullptr;  // Scheduler::Options::pool
+
+  int64_t source_rows() const;  // of all encoders
 };
 
 // Serves the exchange until no request will come. Passes on exceptions of a program.

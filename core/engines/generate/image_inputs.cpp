@@ -8,17 +8,26 @@
 
 namespace fk {
 
-ImageInputs::ImageInputs(Program& encoder, const GenerateSetup& setup)
-    : program_(encoder), placeholder_(setup.placeholder), side_(setup.position_side) {
-  for (const auto& tensor : setup.tensors)
+ImageInputs::ImageInputs(Program& program, const GenerateEncoder& encoder, int64_t context)
+    : program_(program),
+      placeholder_(encoder.placeholder),
+      side_(encoder.position_side),
+      window_(encoder.window),
+      frame_step_(encoder.frame_step),
+      context_(context) {
+  for (const auto& tensor : encoder.tensors)
     if (tensor.square > 0) shapes_.push_back(tensor);
   if (shapes_.empty()) return;
-  columns_ = setup.encoder_length * shapes_[0].square;
-  starts_ = static_cast<int32_t*>(encoder.input("frame_starts"));
-  patch_rows_ = static_cast<int64_t*>(encoder.input("patch_rows"));
-  corner_rows_ = static_cast<int64_t*>(encoder.input("corner_rows"));
-  corner_weights_ = static_cast<float*>(encoder.input("corner_weights"));
-  if (encoder.axis("B") < 0 || starts_ == nullptr)
+  columns_ = encoder.length * shapes_[0].square;
+  starts_ = static_cast<int32_t*>(program.input("frame_starts"));
+  patch_rows_ = static_cast<int64_t*>(program.input("patch_rows"));
+  corner_rows_ = static_cast<int64_t*>(program.input("corner_rows"));
+  corner_weights_ = static_cast<float*>(program.input("corner_weights"));
+  window_rows_ = static_cast<int32_t*>(program.input("window_rows"));
+  window_starts_ = static_cast<int32_t*>(program.input("window_starts"));
+  if (window_ > 0 && (program.axis("G") < 0 || !window_rows_ || !window_starts_))
+    fail("generate", "the encoder of images has no `window_rows`, or no axis `G`");
+  if (program.axis("B") < 0 || starts_ == nullptr)
     fail("generate", "the encoder of images has no axis `B` with an input `frame_starts`");
   if (side_ > 0 && (corner_rows_ == nullptr || corner_weights_ == nullptr))
     fail("generate", "the encoder of images has no `corner_rows` and `corner_weights`");
@@ -37,15 +46,29 @@ std::string ImageInputs::refusal(const Request& request) const {
              " placeholders side by side for an image of " + std::to_string(count);
     at += count;
   }
+  // Frames of a film may take more positions than tokens.
+  int64_t positions = std::ssize(tokens) + request.new_tokens;
+  for (const ImageShape& image : images_of(shapes_[0], request))
+    positions += extent(image) - image.patches() / (shapes_[0].square * shapes_[0].square);
+  if (positions > context_)
+    return "its images reach position " + std::to_string(positions) + ", and the context is " +
+           std::to_string(context_);
   return "";
 }
 
+int64_t ImageInputs::extent(const ImageShape& image) const {
+  const int64_t square = shapes_[0].square;
+  return std::max(
+      {(image.frames - 1) * frame_step_ + 1, image.rows / square, image.columns / square});
+}
+
 void ImageInputs::place_tokens(Sequence& s) const {
+  if (shapes_.empty()) return;
   s.axes.clear();
   s.shift = 0;
-  if (shapes_.empty() || s.request.tensors.empty()) return;
   const int64_t square = shapes_[0].square;
   const std::vector<ImageShape> images = images_of(shapes_[0], s.request);
+  if (images.empty()) return;
   s.axes.reserve(static_cast<size_t>(3 * s.prompt));
   const auto put = [&](int64_t frame, int64_t row, int64_t column) {
     for (const int64_t position : {frame, row, column})
@@ -63,9 +86,9 @@ void ImageInputs::place_tokens(Sequence& s) const {
     const int64_t rows = shape.rows / square, columns = shape.columns / square;
     for (int64_t f = 0; f < shape.frames; ++f)
       for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < columns; ++c) put(next + f, next + r, next + c);
+        for (int64_t c = 0; c < columns; ++c) put(next + f * frame_step_, next + r, next + c);
     p += shape.frames * rows * columns;
-    next += std::max({shape.frames, rows, columns});
+    next += extent(shape);
   }
   s.shift = next - s.prompt;
 }
@@ -103,23 +126,49 @@ void ImageInputs::write_patch(const ImageShape& image, int64_t row, int64_t colu
 }
 
 void ImageInputs::add(const Request& request, int64_t patch) {
+  left_rows_.clear();
   if (shapes_.empty()) return;
-  const int64_t square = shapes_[0].square;
+  int64_t first = patch;
   for (const ImageShape& image : images_of(shapes_[0], request)) {
-    for (int64_t frame = 0; frame < image.frames; ++frame) {
-      starts_[frames_++] = static_cast<int32_t>(patch);
-      for (int64_t top = 0; top < image.rows; top += square)
-        for (int64_t left = 0; left < image.columns; left += square)
-          for (int64_t i = 0; i < square * square; ++i)
-            write_patch(image, top + i / square, left + i % square, patch++);
-    }
+    for (int64_t frame = 0; frame < image.frames; ++frame, patch += image.rows * image.columns)
+      add_frame(image, first, patch);
     starts_[frames_] = static_cast<int32_t>(patch);
   }
 }
 
+// `first` is the first patch of the request, `patch` that of the frame. Squares are in the order of
+// rows, or with windows in that of windows.
+void ImageInputs::add_frame(const ImageShape& image, int64_t first, int64_t patch) {
+  const int64_t square = shapes_[0].square, squares = square * square;
+  const int64_t rows = image.rows / square, columns = image.columns / square;
+  const int64_t height = window_ > 0 ? window_ : rows, width = window_ > 0 ? window_ : columns;
+  starts_[frames_++] = static_cast<int32_t>(patch);
+  int64_t at = patch;
+  const auto put = [&](int64_t row, int64_t column) {
+    const int64_t from = patch + (row * columns + column) * squares;
+    if (window_ > 0) left_rows_.push_back((from - first) / squares);
+    for (int64_t i = 0; i < squares; ++i, ++at) {
+      if (window_ > 0) window_rows_[at] = static_cast<int32_t>(from + i);
+      write_patch(image, row * square + i / square, column * square + i % square, at);
+    }
+  };
+  for (int64_t top = 0; top < rows; top += height)
+    for (int64_t left = 0; left < columns; left += width) {
+      if (window_ > 0) window_starts_[windows_++] = static_cast<int32_t>(at);
+      for (int64_t r = top; r < std::min(rows, top + height); ++r)
+        for (int64_t c = left; c < std::min(columns, left + width); ++c) put(r, c);
+    }
+  if (window_ > 0) window_starts_[windows_] = static_cast<int32_t>(at);
+}
+
+int64_t ImageInputs::left_row(int64_t row) const {
+  return left_rows_.empty() ? row : left_rows_[static_cast<size_t>(row)];
+}
+
 void ImageInputs::bind() {
   if (!shapes_.empty()) program_.bind(program_.axis("B"), frames_);
-  frames_ = 0;
+  if (window_ > 0) program_.bind(program_.axis("G"), windows_);
+  frames_ = windows_ = 0;
 }
 
 }  // namespace fk

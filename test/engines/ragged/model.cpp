@@ -21,13 +21,13 @@ class RaggedModel final : public Model {
 
   std::unique_ptr<Engine> engine() const override {
     return generate_engine({.vocabulary = kVocabulary,
-                            .encoder = "see",
-                            .encoder_length = kRows,
-                            .tensors = {{.name = "patches",
-                                         .shape = {kRows * multiple_, kPatch},
-                                         .ragged = true,
-                                         .multiple = multiple_}},
-                            .placeholder = 7});
+                            .encoders = {{.phase = "see",
+                                          .length = kRows,
+                                          .tensors = {{.name = "patches",
+                                                       .shape = {kRows * multiple_, kPatch},
+                                                       .ragged = true,
+                                                       .multiple = multiple_}},
+                                          .placeholder = 7}}});
   }
 
   void forward(Net& n, const std::string& phase) const override {

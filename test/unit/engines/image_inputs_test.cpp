@@ -14,22 +14,24 @@ namespace image_inputs_test {
 
 namespace {
 
-constexpr int64_t kImageToken = 7, kPatches = 64, kSquare = 2, kSide = 3;
+constexpr int64_t kImageToken = 7, kPatches = 64, kSquare = 2, kSide = 3, kContext = 64;
 
 // An encoder's inputs without nodes.
 class Inputs final : public fk::Program {
  public:
   Inputs() {
-    const std::map<std::string, int64_t> bytes{{"pixel_values", kPatches * 4},
-                                               {"frame_starts", (kPatches + 1) * 4},
-                                               {"patch_rows", kPatches * 16},
-                                               {"corner_rows", kPatches * 32},
-                                               {"corner_weights", kPatches * 16}};
+    const std::map<std::string, int64_t> bytes{
+        {"pixel_values", kPatches * 4},       {"frame_starts", (kPatches + 1) * 4},
+        {"patch_rows", kPatches * 16},        {"corner_rows", kPatches * 32},
+        {"corner_weights", kPatches * 16},    {"window_rows", kPatches * 4},
+        {"window_starts", (kPatches + 1) * 4}};
     for (const auto& [name, size] : bytes) memory_[name].resize(static_cast<size_t>(size) / 8 + 1);
   }
-  int axis(const std::string& name) const override { return name == "B" ? 0 : -1; }
+  int axis(const std::string& name) const override {
+    return name == "B" ? 0 : name == "G" ? 1 : -1;
+  }
   int64_t limit(const std::string&) const override { return kPatches; }
-  void bind(int, int64_t value) override { frames = value; }
+  void bind(int axis, int64_t value) override { (axis == 0 ? frames : windows) = value; }
   void* input(const std::string& name) override {
     const auto it = memory_.find(name);
     return it == memory_.end() ? nullptr : it->second.data();
@@ -48,16 +50,16 @@ class Inputs final : public fk::Program {
     const auto* data = static_cast<const T*>(input(name));
     return {data, data + count};
   }
-  int64_t frames = -1;
+  int64_t frames = -1, windows = -1;
 
  private:
   std::map<std::string, std::vector<int64_t>> memory_;
   std::vector<NodeInfo> nodes_;
 };
 
-fk::GenerateSetup image_setup() {
-  fk::GenerateSetup s;
-  s.encoder_length = kPatches / (kSquare * kSquare);
+fk::GenerateEncoder image_encoder() {
+  fk::GenerateEncoder s;
+  s.length = kPatches / (kSquare * kSquare);
   s.placeholder = kImageToken;
   s.position_side = kSide;
   s.tensors = {
@@ -86,16 +88,16 @@ fk::Request request(const Shapes& shapes, std::vector<int64_t> tokens) {
 
 std::string refusal(const fk::Request& r) {
   Inputs inputs;
-  const fk::RequestTensors tensors(inputs, image_setup().tensors);
+  const fk::RequestTensors tensors(inputs, image_encoder().tensors);
   const std::string why = tensors.refusal(r);
-  return why.empty() ? fk::ImageInputs(inputs, image_setup()).refusal(r) : why;
+  return why.empty() ? fk::ImageInputs(inputs, image_encoder(), kContext).refusal(r) : why;
 }
 
 }  // namespace
 
 TEST_CASE("tokens of images and behind them have the positions of a grid") {
   Inputs inputs;
-  const fk::ImageInputs images(inputs, image_setup());
+  const fk::ImageInputs images(inputs, image_encoder(), kContext);
   fk::Sequence s;
   // Two tokens, 2 x 3 squares, a token, 1 x 1 square, a token.
   s.request = request({1, 4, 6, 1, 2, 2}, {1, 2, 7, 7, 7, 7, 7, 7, 3, 7, 4});
@@ -120,9 +122,53 @@ TEST_CASE("tokens of images and behind them have the positions of a grid") {
   CHECK(s.shift == 0);
 }
 
+TEST_CASE("frames of a film may be several positions apart, within the context") {
+  Inputs inputs;
+  fk::GenerateEncoder encoder = image_encoder();
+  encoder.frame_step = 4;
+  fk::Sequence s;
+  s.request = request({3, 2, 2}, {7, 7, 7, 1});
+  s.tokens = s.request.tokens;
+  s.prompt = 4;
+  const fk::ImageInputs images(inputs, encoder, kContext);
+  images.place_tokens(s);
+  CHECK(s.axes == std::vector<int32_t>{0, 0, 0, 4, 0, 0, 8, 0, 0, 9, 9, 9});
+  CHECK(s.shift == 6);
+  CHECK(images.refusal(s.request).empty());
+  CHECK(fk::ImageInputs(inputs, encoder, 10).refusal(s.request).empty());
+  CHECK_THAT(fk::ImageInputs(inputs, encoder, 9).refusal(s.request),
+             ContainsSubstring("reach position 10, and the context is 9"));
+}
+
+TEST_CASE("windows divide frames, and left rows know their places") {
+  Inputs inputs;
+  fk::GenerateEncoder encoder = image_encoder();
+  encoder.window = 2;
+  fk::ImageInputs images(inputs, encoder, kContext);
+  images.add(request({1, 2, 2}, {}), 0);
+  images.add(request({2, 4, 6}, {}), 4);  // 2 x 3 squares: windows of 2 x 2 and 2 x 1
+  images.bind();
+  CHECK(inputs.frames == 3);
+  CHECK(inputs.windows == 5);
+  CHECK(inputs.first<int32_t>("window_starts", 6) == std::vector<int32_t>{0, 4, 20, 28, 44, 52});
+  CHECK(inputs.first<int32_t>("frame_starts", 4) == std::vector<int32_t>{0, 4, 28, 52});
+  std::vector<int64_t> left;
+  for (int64_t i = 0; i < 12; ++i) left.push_back(images.left_row(i));
+  CHECK(left == std::vector<int64_t>{0, 1, 3, 4, 2, 5, 6, 7, 9, 10, 8, 11});
+  const auto rows = inputs.first<int32_t>("window_rows", 52);
+  CHECK(rows[4] == 4);
+  CHECK(rows[4 + 8] == 4 + 12);   // the third square of the window is the fourth of the frame
+  CHECK(rows[4 + 16] == 4 + 8);   // the second window begins with the third square
+  CHECK(rows[4 + 24] == 4 + 24);  // the second frame
+  const int64_t c = kPatches / kSquare;
+  const auto places = inputs.first<int64_t>("patch_rows", 2 * 52);
+  CHECK(places[2 * (4 + 16)] == 0);
+  CHECK(places[2 * (4 + 16) + 1] == c + 4);
+}
+
 TEST_CASE("patches are in squares, frames see themselves, and tables spread over images") {
   Inputs inputs;
-  fk::ImageInputs images(inputs, image_setup());
+  fk::ImageInputs images(inputs, image_encoder(), kContext);
   images.add(request({2, 2, 4}, {}), 0);
   images.add(request({1, 2, 2}, {}), 16);
   images.bind();
@@ -168,7 +214,7 @@ TEST_CASE("requests whose images do not fit are refused with the reason") {
 
 TEST_CASE("random requests have images that fit, or none") {
   const fk::RequestForm form{
-      .vocabulary = 50, .tensors = image_setup().tensors, .placeholder = kImageToken};
+      .vocabulary = 50, .tensors = image_encoder().tensors, .placeholders = {kImageToken}};
   int alone = 0, two = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const fk::Request r = form.random(1 + static_cast<int64_t>(seed % 24), seed);
