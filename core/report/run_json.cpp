@@ -181,6 +181,7 @@ void fields(Visitor& v, Picture& p) {
   v("width", p.width, "columns of the PNG file, which may be smaller than the result");
   v("height", p.height, "its rows");
   v("png", p.png, "the PNG file in base64");
+  v.optional("wav", p.wav, !p.wav.empty(), "of a sound: a WAV file in base64, its first seconds");
 }
 
 struct RunDocument {

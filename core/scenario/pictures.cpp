@@ -6,21 +6,51 @@
 
 #include "core/base/base64.hpp"
 #include "core/base/png.hpp"
+#include "core/base/sound.hpp"
 
 namespace fk {
 
 namespace {
 
-constexpr int64_t kShownMost = 512;   // pixels of a side
-constexpr int64_t kStripMost = 2048;  // columns of all frames of a video
-constexpr int64_t kFramesMost = 8;    // of a video, the first and the last one among them
+constexpr int64_t kShownMost = 512;    // pixels of a side
+constexpr int64_t kStripMost = 2048;   // columns of all frames of a video
+constexpr int64_t kFramesMost = 8;     // of a video, the first and the last one among them
+constexpr int64_t kSoundRate = 24000;  // samples a second, of all models of speech here
+constexpr int64_t kSoundMost = 20 * kSoundRate;  // samples of a file
 
-// A result as an image [rows, columns, colours]: of a video, some frames side by side.
+// A result as an image [rows, columns, colours]: of a video, some frames side by side. A sound is
+// its spectrogram.
 struct Drawable {
   std::vector<int64_t> shape;
   std::vector<float> values;
   std::string which = {};  // ", 8 of 32 frames" of a video
+  std::string wav = {};    // of a sound
+  bool wide = false;       // more columns are shown
 };
+
+// Rows of frames become columns, with the first band below.
+Drawable spectrogram_of(std::span<const float> rows, int64_t bands) {
+  const int64_t frames = std::ssize(rows) / bands;
+  Drawable image{.shape = {bands, frames, 1}, .values = {}, .wide = true};
+  for (int64_t band = bands - 1; band >= 0; --band)
+    for (int64_t frame = 0; frame < frames; ++frame)
+      image.values.push_back(rows[static_cast<size_t>(frame * bands + band)]);
+  return image;
+}
+
+// Magnitudes in decibels: -1 is 80 dB below a tone at full scale, 1 is such a tone.
+Drawable sound_of(const NamedTensor& sound) {
+  std::vector<float> rows = magnitudes_of(sound.values);
+  for (float& magnitude : rows) {
+    const double share = static_cast<double>(magnitude) / (kSpectrumFrame / 4.0);
+    magnitude = std::isfinite(share) ? static_cast<float>(1 + std::log10(std::max(share, 1e-4)) / 2)
+                                     : magnitude;
+  }
+  Drawable image = spectrogram_of(rows, kSpectrumBins);
+  const auto shown = static_cast<size_t>(std::min<int64_t>(kSoundMost, std::ssize(sound.values)));
+  image.wav = base64_of(wav_of(std::span(sound.values).first(shown), kSoundRate));
+  return image;
+}
 
 // Frames side by side.
 Drawable strip_of(const NamedTensor& video) {
@@ -44,21 +74,24 @@ Drawable drawable(const RequestResult& r, const std::string& name) {
   const auto it = std::ranges::find(r.tensors, name, &NamedTensor::name);
   if (it == r.tensors.end()) return {};
   const auto& s = it->shape;
+  const bool flat = s.size() == 2 && s[0] > 0 && s[1] > 0 &&
+                    static_cast<int64_t>(it->values.size()) == s[0] * s[1];
+  if (flat) return s[1] == 1 ? sound_of(*it) : spectrogram_of(it->values, s[1]);
   if (s.size() < 3 || s.size() > 4 || (s.back() != 1 && s.back() != 3)) return {};
   int64_t values = 1;
   for (const int64_t side : s) values *= std::max<int64_t>(side, 0);
   if (values == 0 || static_cast<int64_t>(it->values.size()) != values) return {};
   if (s.size() == 4) return strip_of(*it);
-  return {s, it->values};
+  return {.shape = s, .values = it->values};
 }
 
 // Fills sizes and PNG. shown(i) is the brightness of value i of an image [rows, columns, colours],
 // from 0 to 1. A pixel is the mean of a square of the image.
 template <class Shown>
-void draw_picture(const std::vector<int64_t>& shape, bool strip, const Shown& shown,
+void draw_picture(const std::vector<int64_t>& shape, bool wide, const Shown& shown,
                   Picture& picture) {
   const int64_t rows = shape[0], columns = shape[1], colours = shape[2];
-  const int64_t most = strip ? kStripMost : kShownMost;
+  const int64_t most = wide ? kStripMost : kShownMost;
   const int64_t step = (std::max(rows, columns) + most - 1) / most;
   picture.height = (rows + step - 1) / step, picture.width = (columns + step - 1) / step;
   std::vector<uint8_t> pixels;
@@ -79,9 +112,9 @@ void draw_picture(const std::vector<int64_t>& shape, bool strip, const Shown& sh
 }
 
 Picture picture_of(const ShownImage& image, const std::string& side, const Drawable& tensor) {
-  Picture picture{.result = image.result + tensor.which, .side = side};
+  Picture picture{.result = image.result + tensor.which, .side = side, .wav = tensor.wav};
   draw_picture(
-      tensor.shape, !tensor.which.empty(),
+      tensor.shape, tensor.wide || !tensor.which.empty(),
       [&](int64_t i) {
         return (static_cast<double>(tensor.values[static_cast<size_t>(i)]) - image.black) /
                (image.white - image.black);
@@ -107,7 +140,7 @@ Picture difference_picture(const ShownImage& image, const std::string& side, con
   }
   const double white = picture.worst > 0 && std::isfinite(picture.worst) ? picture.worst : 1;
   draw_picture(
-      want.shape, !want.which.empty(),
+      want.shape, want.wide || !want.which.empty(),
       [&](int64_t i) {
         const double d = apart(i);
         return std::isfinite(d) ? d / white : 1;

@@ -15,7 +15,9 @@ enum class Function : int {
   log_sigmoid,
   xielu,
   mish,
-  clamp
+  clamp,
+  elu,
+  leaky_relu
 };
 struct Activation {
   const void* x;
@@ -37,6 +39,11 @@ FK_INLINE Vf exp_beyond_linear(Vf x) {
   for (const float term : kTerms) p = p * x + term;
   const Vf series = x * x * p;
   return x > splat(-0.5f) ? series : exp(x) - 1.f - x;
+}
+
+// exp(x) - 1, by its series where the terms cancel.
+FK_INLINE Vf exp_less_one(Vf x) {
+  return x > splat(-0.5f) ? x + exp_beyond_linear(x) : exp(x) - 1.f;
 }
 
 // In the contract the exponent is at most -1e-6, so numbers above it have no quadratic term.
@@ -75,6 +82,11 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
         return each([](Vf v) { return mish(v); });
       case Function::clamp:
         return each([&](Vf v) { return max(splat(-a.alpha), min(splat(a.alpha), v)); });
+      case Function::elu:
+        return each(
+            [&](Vf v) { return v > splat(0.f) ? v : exp_less_one(min(splat(0.f), v)) * a.alpha; });
+      case Function::leaky_relu:
+        return each([&](Vf v) { return v > splat(0.f) ? v : v * a.alpha; });
     }
   });
 }
@@ -93,6 +105,7 @@ static_assert(int(Function::softcap) == FK_ACTIVATION_KIND_SOFTCAP);
 static_assert(int(Function::log_sigmoid) == FK_ACTIVATION_KIND_LOG_SIGMOID);
 static_assert(int(Function::xielu) == FK_ACTIVATION_KIND_XIELU);
 static_assert(int(Function::clamp) == FK_ACTIVATION_KIND_CLAMP);
+static_assert(int(Function::leaky_relu) == FK_ACTIVATION_KIND_LEAKY_RELU);
 
 struct ActivationOp {
   using op = fk::activation;

@@ -42,22 +42,23 @@ inline double image_noise(std::span<const float> got, std::span<const float> wan
   return range > 0 ? sum / static_cast<double>(want.size()) / (range * range) : HUGE_VAL;
 }
 
-// Rows of the latents of all requests. Returns empty, or the missing part. A request needs the
-// results `latents` and `shown`.
+// Rows of the result `rows` of all requests. Returns empty, or the missing part. A request needs
+// the result `shown` too.
 inline std::string collect_latents(const Answers& got, const Answers& want,
                                    const std::string& shown, int64_t& width,
-                                   std::vector<float>& values) {
+                                   std::vector<float>& values,
+                                   const std::string& rows = "latents") {
   for (const auto& [id, wanted] : want) {
     const auto it = got.find(id);
     if (it == got.end()) return "a request is missing";
     if (!it->second.failed.empty()) return "a request failed: " + it->second.failed;
-    for (const std::string& name : {std::string("latents"), shown}) {
+    for (const std::string& name : {rows, shown}) {
       const NamedTensor *w = drawn(wanted, name), *g = drawn(it->second, name);
       if (!w) return "the reference has no result " + name;
       if (!g || g->shape != w->shape || g->values.size() != w->values.size())
         return "the result " + name + " is missing or has another shape";
     }
-    const NamedTensor* latents = drawn(it->second, "latents");
+    const NamedTensor* latents = drawn(it->second, rows);
     width = latents->shape.back();
     values.insert(values.end(), latents->values.begin(), latents->values.end());
   }

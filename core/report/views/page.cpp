@@ -57,7 +57,7 @@ class Page {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-        "style-src 'unsafe-inline'; img-src data:; script-src 'sha256-";
+        "style-src 'unsafe-inline'; img-src data:; media-src data:; script-src 'sha256-";
     out_ += script_hash() + "'\"><title>" + escaped(view_.title) + ", fk-host</title>\n<style>" +
             page_css + "</style></head>\n<body><header><p class=\"kind\">" + escaped(view_.kind) +
             "</p><h1>" + escaped(view_.title) + "</h1>";
@@ -147,7 +147,12 @@ class Page {
 
   static std::string image_of(const ViewChart& chart) {
     if (chart.png.empty()) return {};
-    return "<img alt=\"" + escaped(chart.title) + "\" src=\"data:image/png;base64," +
+    const std::string player = chart.wav.empty()
+                                   ? ""
+                                   : "<audio controls aria-label=\"" + escaped(chart.title) +
+                                         "\" src=\"data:audio/wav;base64," + escaped(chart.wav) +
+                                         "\"></audio>";
+    return player + "<img alt=\"" + escaped(chart.title) + "\" src=\"data:image/png;base64," +
            escaped(chart.png) + "\">";
   }
 

@@ -53,6 +53,7 @@ struct ViewChart {
   std::string svg;        // made by charts.hpp
   std::string note = {};  // how to read it
   std::string png = {};   // in place of svg: a PNG file in base64
+  std::string wav = {};   // beside png: a WAV file in base64
 };
 
 struct ViewSection {

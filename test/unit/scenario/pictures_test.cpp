@@ -98,3 +98,21 @@ TEST_CASE("a PNG file begins with its signature") {
   if (file.empty()) return;  // a build without libpng
   CHECK(file.substr(0, 8) == "\x89PNG\r\n\x1a\n");
 }
+
+TEST_CASE("a sound is a player and a spectrogram, whose first band is below") {
+  fk::Answers answers;
+  std::vector<float> tone;
+  for (int i = 0; i < 512; ++i) tone.push_back(std::cos(2 * M_PI * i * 16 / 128));
+  answers[7].tensors = {{"mel", {2, 3}, {-8, -2, 4, -8, -8, -8}}, {"audio", {512, 1}, tone}};
+  std::vector<Picture> all;
+  fk::add_pictures(*fk::find_metric("tts"), "mine", answers, answers, all);
+  REQUIRE(all.size() == 6);
+  CHECK(all[0].png == grey(2, 3, {255, 0, 128, 0, 0, 0}));
+  CHECK(all[0].wav.empty());
+  CHECK(all[3].wav.starts_with("UklGR"));
+  CHECK(all[3].height == 65);
+  CHECK(all[3].width == 8);
+  CHECK(all[5].difference);
+  CHECK(all[5].worst == 0);
+  CHECK(all[5].wav.empty());
+}

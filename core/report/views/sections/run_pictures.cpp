@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of models which make images: those of the reference, of each side, and the differences.
+// Runs of models which make images or sounds: those of the reference, of each side, and the
+// differences.
 #include <algorithm>
 #include <string_view>
 
@@ -10,10 +11,10 @@
 namespace fk {
 namespace {
 
-// A document may be a stranger's. Only a PNG file in base64 gets into a page.
-bool is_png_base64(std::string_view text) {
-  constexpr std::string_view kBegin = "iVBORw0KGgo";
-  return text.starts_with(kBegin) && std::ranges::all_of(text, [](char c) {
+// A document may be a stranger's. Only PNG and WAV files in base64 get into a page.
+constexpr std::string_view kPng = "iVBORw0KGgo", kWav = "UklGR";
+bool is_base64(std::string_view text, std::string_view begin) {
+  return text.starts_with(begin) && std::ranges::all_of(text, [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '+' || c == '/' || c == '=';
          });
@@ -37,10 +38,12 @@ void add_run_pictures(const Json& run, View& view) {
     if (difference)
       table.rows.push_back({result, side, worst, number_at(picture, "mean"),
                             number_at(picture, "width"), number_at(picture, "height")});
-    if (!is_png_base64(png)) continue;
+    if (!is_base64(png, kPng)) continue;
     ViewChart chart{.title = result + ", " + side + (difference ? " less reference" : ""),
                     .svg = {},
                     .png = png};
+    const std::string wav = text_at(picture, "wav");
+    if (is_base64(wav, kWav)) chart.wav = wav;
     if (difference && worst)
       chart.note = "White is the largest difference, " + shown({worst}, Unit::number) +
                    " of the range from black to white.";
@@ -48,7 +51,9 @@ void add_run_pictures(const Json& run, View& view) {
   }
   section.note = "Answers to the first request.";
   if (flag_at(run, "random_weights"))
-    section.note += " The weights are random, so images and videos show noise and no motif.";
+    section.note +=
+        " The weights are random, so images and videos show noise and no motif, and sounds are "
+        "noise.";
   section.tables.push_back(std::move(table));
   view.sections.push_back(std::move(section));
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speech made of noise: the results "mel" [frames, bands] and "audio" [samples, 1]. The values are
+// those of the spectrograms. A sound is compared by its own spectrum, because a pitch that is off
+// by a rounding moves the waves in the end by a whole oscillation.
+//   angle        1 - the cosine of a request's spectrogram, the largest of all requests
+//   frame_angle  the same for each frame, the median of all
+//   spectrum     1 - the cosine of the magnitudes of a sound's short-time spectrum, the largest of
+//                all requests
+#include <algorithm>
+
+#include "core/base/sound.hpp"
+#include "core/engines/metrics/drawn.hpp"
+#include "core/engines/metrics/values.hpp"
+
+namespace fk {
+
+namespace {
+
+class SpeechMetric final : public ValueMetric {
+ public:
+  ErrorNumbers compare(const Answers& got, const Answers& want, bool routed) const override {
+    ErrorNumbers errors = ValueMetric::compare(got, want, routed);
+    if (!errors.wrong.empty()) return errors;
+    double angle = 0, spectrum = 0;
+    std::vector<double> frames;
+    for (const auto& [id, r] : want) {
+      const RequestResult& own = got.at(id);
+      const NamedTensor &mel = *drawn(own, "mel"), &right = *drawn(r, "mel");
+      angle = std::max(angle, angle_between(mel.values, right.values));
+      const auto width = static_cast<size_t>(right.shape.back());
+      for (size_t at = 0; at + width <= right.values.size(); at += width)
+        frames.push_back(angle_between(std::span(mel.values).subspan(at, width),
+                                       std::span(right.values).subspan(at, width)));
+      spectrum = std::max(spectrum, angle_between(magnitudes_of(drawn(own, "audio")->values),
+                                                  magnitudes_of(drawn(r, "audio")->values)));
+    }
+    const auto middle = frames.begin() + std::ssize(frames) / 2;
+    if (middle != frames.end()) std::nth_element(frames.begin(), middle, frames.end());
+    errors.more = {
+        {"angle", "1 - cosine of the spectrogram", angle},
+        {"frame_angle", "1 - cosine of a frame, the median", frames.empty() ? 0 : *middle},
+        {"spectrum", "1 - cosine of the sound's own spectrum", spectrum},
+    };
+    return errors;
+  }
+  std::vector<ShownImage> images(const RequestResult&) const override {
+    return {{"mel", -8, 4}, {"audio", -1, 1}};
+  }
+
+ private:
+  std::string collect(const Answers& got, const Answers& want, ComparedRows& rows) const override {
+    return collect_latents(got, want, "audio", rows.width, rows.values, "mel");
+  }
+
+  // Errors of a spectrogram that are a share `worst1` of its spread turn it by less than worst1^2.
+  // A sound passes larger shares on: magnitudes are exponentials of what the vocoder computes, and
+  // a frame whose pitch is near the threshold may become noise.
+  std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
+                             double worst1) const override {
+    if (own.more.empty()) return {};
+    std::vector<double> most = {worst1 * worst1, worst1 * worst1, worst1};
+    for (size_t i = 0; rival && i < most.size(); ++i)
+      most[i] = std::max(most[i], kOfBaseline * kOfBaseline * rival->more[i].value);
+    return most;
+  }
+};
+
+FK_METRIC(tts, SpeechMetric);
+
+}  // namespace
+
+}  // namespace fk
