@@ -19,8 +19,9 @@ namespace {
 using namespace parts;
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kTimeChannels = 256, kPositionTaps = 31, kPositionGroups = 16, kPitchLayers = 5;
-constexpr int64_t kCopies = 2;  // of a request in a step
+constexpr int64_t kSpeechTimeChannels = 256, kSpeechPositionTaps = 31, kSpeechPositionGroups = 16,
+                  kPitchLayers = 5;
+constexpr int64_t kSpeechCopies = 2;  // of a request in a step
 constexpr double kSpeechEps = 1e-6;
 const std::string kEstimator = "flow.decoder.estimator.";
 
@@ -60,7 +61,7 @@ class CosyVoice3 : public Model {
 
  private:
   static std::string word(Net& n) { return std::string(name(n.limits().dtype)); }
-  Expr batch(Net& n) const { return n.axis("B") * kCopies; }
+  Expr batch(Net& n) const { return n.axis("B") * kSpeechCopies; }
   static Value rows_of(Net& n, Value v) {
     const Dims shape = n.shape(v);
     return n.reshape(v, {shape[0] * shape[1], shape[2]});
@@ -220,7 +221,7 @@ class CosyVoice3 : public Model {
   Value time_rows(Net& n) const {
     const std::string path = kEstimator + "time_embed.";
     const Value t = n("sinusoidal_embedding", path + "time_embed",
-                      {{"size", kTimeChannels},
+                      {{"size", kSpeechTimeChannels},
                        {"scale", 1000.0},
                        {"t", n.input("time", DType::f32, {n.axis("B")})},
                        {"out", word(n)}});
@@ -229,7 +230,7 @@ class CosyVoice3 : public Model {
     x = product(n, path + "time_mlp.2", x, config_.dim);
     x = n("activation", path + "silu", {{"kind", "silu"}, {"x", x}});
     const Value both = n.empty(n.limits().dtype, {batch(n), config_.dim});
-    for (int64_t i = 0; i < kCopies; ++i)
+    for (int64_t i = 0; i < kSpeechCopies; ++i)
       n("scaled_add", path + "copies",
         {{"scale", 1.0}, {"y", x}, {"out", n.slice(both, 0, n.axis("B") * i, n.axis("B"))}});
     return both;
@@ -247,8 +248,8 @@ class CosyVoice3 : public Model {
        {"out", scaled}});
     const Expr rows = n.axis("B") * c.frames();
     const std::string path = kEstimator + "input_embed.";
-    const Value wide = n.empty(n.limits().dtype, {rows * kCopies, 4 * c.mel});
-    for (int64_t i = 0; i < kCopies; ++i)
+    const Value wide = n.empty(n.limits().dtype, {rows * kSpeechCopies, 4 * c.mel});
+    for (int64_t i = 0; i < kSpeechCopies; ++i)
       side_by_side(n, path + "cat", {scaled, n.slice(rows_of(n, conditions(n)), 0, rows * i, rows)},
                    n.slice(wide, 0, rows * i, rows));
     const Value x =
@@ -256,7 +257,7 @@ class CosyVoice3 : public Model {
     Value y = x;
     for (const char* name : {"conv1", "conv2"}) {
       const std::string at = path + "conv_pos_embed." + name;
-      y = causal(n, at + ".0", y, {c.dim, kPositionTaps, 1, 1, kPositionGroups});
+      y = causal(n, at + ".0", y, {c.dim, kSpeechPositionTaps, 1, 1, kSpeechPositionGroups});
       y = activated(n, at + ".1", y, "mish");
     }
     return sum(n, path + "sum", y, x);
@@ -300,8 +301,8 @@ class CosyVoice3 : public Model {
       {{"num_heads", 1},
        {"num_kv_heads", 1},
        {"interleaved", true},
-       {"cos", turns(n, "cos", [](double x) { return std::cos(x); })},
-       {"sin", turns(n, "sin", [](double x) { return std::sin(x); })},
+       {"cos", turns(n, "cos", [](double turn) { return std::cos(turn); })},
+       {"sin", turns(n, "sin", [](double turn) { return std::sin(turn); })},
        {"q", first(q)},
        {"k", first(k)}});
     const Value y = n("biased_attention", path + "attn",
@@ -347,8 +348,8 @@ class CosyVoice3 : public Model {
     const Value predicted = product(n, kEstimator + "proj_out", rows_of(n, x), c.mel);
     const Expr rows = n.axis("B") * c.frames();
     n("linear_combination", "flow.step",
-      {{"num_terms", kCopies},
-       {"coefficients", n.input("coefficients", DType::f32, {kCopies + 1})},
+      {{"num_terms", kSpeechCopies},
+       {"coefficients", n.input("coefficients", DType::f32, {kSpeechCopies + 1})},
        {"x", std::vector<Value>{n.slice(predicted, 0, 0, rows), n.slice(predicted, 0, rows, rows)}},
        {"out", rows_of(n, latent(n))}});
     n.tap("latents", {latent(n)});
