@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "baselines/models/audio/cosyvoice3_sizes.hpp"
+#include "baselines/models/parts/speech/cosyvoice3_sizes.hpp"
 #include "baselines/models/parts/image.hpp"
 #include "core/engines/denoise/engine.hpp"
 #include "core/exec/model.hpp"

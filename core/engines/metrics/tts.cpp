@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speech made of noise: the results "mel" [frames, bands] and "audio" [samples, 1]. The values are
-// those of the spectrograms. A sound is compared by its own spectrum, because a pitch that is off
-// by a rounding moves the waves in the end by a whole oscillation.
+// those of the spectrograms. Sounds are compared by their own spectra. If a pitch is off by a
+// rounding, the waves in the end move by a whole oscillation.
 //   angle        1 - the cosine of a request's spectrogram, the largest of all requests
 //   frame_angle  the same for each frame, the median of all
 //   spectrum     1 - the cosine of the magnitudes of a sound's short-time spectrum, the largest of
@@ -53,7 +53,7 @@ class SpeechMetric final : public ValueMetric {
   }
 
   // Errors of a spectrogram that are a share `worst1` of its spread turn it by less than worst1^2.
-  // A sound passes larger shares on: magnitudes are exponentials of what the vocoder computes, and
+  // A sound passes larger shares on. Its magnitudes are exponentials of the vocoder's results, and
   // a frame whose pitch is near the threshold may become noise.
   std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
                              double worst1) const override {

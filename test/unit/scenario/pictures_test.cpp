@@ -102,7 +102,8 @@ TEST_CASE("a PNG file begins with its signature") {
 TEST_CASE("a sound is a player and a spectrogram, whose first band is below") {
   fk::Answers answers;
   std::vector<float> tone;
-  for (int i = 0; i < 512; ++i) tone.push_back(std::cos(2 * M_PI * i * 16 / 128));
+  for (int i = 0; i < 512; ++i)
+    tone.push_back(static_cast<float>(std::cos(2 * M_PI * i * 16 / 128)));
   answers[7].tensors = {{"mel", {2, 3}, {-8, -2, 4, -8, -8, -8}}, {"audio", {512, 1}, tone}};
   std::vector<Picture> all;
   fk::add_pictures(*fk::find_metric("tts"), "mine", answers, answers, all);
