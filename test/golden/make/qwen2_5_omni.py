@@ -162,7 +162,7 @@ def write(folder, name, text, tower, ears, more):
     written = {key: {k: v for k, v in value.items() if k not in usual} if isinstance(value, dict) and "is_encoder_decoder" in value else value for key, value in written.items()}
     (folder / "config.json").write_text(json.dumps(written, indent=2) + "\n")
     save_file({key: tensor.contiguous().clone() for key, tensor in golden.items()}, folder / "golden.safetensors")
-    case = dict(arch="qwen2_5_omni", made_by="test/golden/make/qwen2_5_omni.py", seed=seed, torch=torch.__version__.split("+")[0], transformers=transformers.__version__)
+    case = dict(arch="qwen2_5_omni_thinker", made_by="test/golden/make/qwen2_5_omni.py", seed=seed, torch=torch.__version__.split("+")[0], transformers=transformers.__version__)
     (folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
     print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB, greedy {golden['out.greedy'].tolist()}")
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, frames of a sound see another chunk or sound, or rows of a prompt are means of
-// wrong rows. Or requests are computed whose sounds do not fit.
+// If this fails, frames of a sound see another chunk or sound, or a prompt has wrong means of rows.
+// Or requests are computed whose sounds do not fit.
 #include "core/engines/generate/sound_inputs.hpp"
 
 #include <map>
