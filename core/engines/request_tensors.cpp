@@ -82,11 +82,17 @@ RequestTensors::RequestTensors(Program& program, std::vector<RequestTensor> want
 }
 
 std::string RequestTensors::refusal(const Request& request) const {
-  std::vector<std::string> names = others_;
-  for (const auto& tensor : wanted_) names.push_back(tensor.name);
-  for (const auto& tensor : request.tensors)
-    if (std::find(names.begin(), names.end(), tensor.name) == names.end())
-      return "the model takes no tensor `" + tensor.name + "`";
+  std::string why = refusal_of_own(request);
+  for (const auto& tensor : request.tensors) {
+    const bool known =
+        std::ranges::count(others_, tensor.name) > 0 ||
+        std::ranges::any_of(wanted_, [&](const auto& t) { return t.name == tensor.name; });
+    if (why.empty() && !known) why = "the model takes no tensor `" + tensor.name + "`";
+  }
+  return why;
+}
+
+std::string RequestTensors::refusal_of_own(const Request& request) const {
   const bool may_lack = std::ranges::any_of(wanted_, &RequestTensor::shapes);
   if (may_lack && std::ranges::none_of(
                       wanted_, [&](const auto& t) { return find(request, t.name) != nullptr; }))

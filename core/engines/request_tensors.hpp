@@ -28,6 +28,9 @@ class RequestTensors {
   void write(int64_t row, const Request& request, int64_t first = 0);
 
  private:
+  // Why its own tensors cannot be served; empty: they can.
+  std::string refusal_of_own(const Request& request) const;
+
   std::vector<RequestTensor> wanted_;
   std::vector<std::string> others_;
   std::vector<void*> inputs_;
