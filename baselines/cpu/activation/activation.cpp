@@ -102,6 +102,7 @@ struct ActivationOp {
                        fk_need&) {
     if (init.kind == FK_ACTIVATION_KIND_XIELU && !weights.alpha_p.or_null)
       throw unsupported{"xielu without alpha_p and alpha_n"};
+    if (init.kind == FK_ACTIVATION_KIND_ASINH) throw unsupported{"kind: all except asinh"};
     need_float(max.x, "x: f32, bf16 or f16");
     need_same(max.x, max.out, "out: of x's type");
   }
