@@ -9,8 +9,9 @@ void expand_triangle_multiplication(Builder& b, const Region& r) {
   const int64_t hidden = r.integer("intermediate_size");
   const Expr tokens = b.shape(r["z"])[0], pairs = tokens * tokens;
   const Value n = fold::norm(b, r, ".layer_norm_in", "norm", r["z"]);
-  const Value ab = b.call("activation_and_mul", r.path() + ".ab.gated",
-                          {{"kind", "sigmoid"}, {"x", fold::product(b, r, ".ab", r["ab"], n)}});
+  const Value ab = b.call(
+      "activation_and_mul", r.path() + ".ab.gated",
+      {{"kind", "sigmoid"}, {"size", 2 * hidden}, {"x", fold::product(b, r, ".ab", r["ab"], n)}});
   Value all = b.call("transpose", r.path() + ".channels_first",
                      {{"x", b.reshape(ab, {1, pairs, 2 * hidden})}});
   all = b.reshape(all, {2 * hidden, tokens, tokens});

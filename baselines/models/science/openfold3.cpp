@@ -4,16 +4,14 @@
 // moves atoms under this condition. The phase end says how sure the model is (pLDDT). Names are
 // OpenFold3's. Structures have exactly the sizes of the configuration, so nothing is masked.
 // Templates have no part in it.
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "baselines/models/parts/fold_sizes.hpp"
-#include "baselines/models/parts/image.hpp"
+#include "baselines/models/parts/fold/parts.hpp"
 #include "core/exec/model.hpp"
 
-namespace fk {
+namespace fk::parts::folding {
 namespace {
 
-using namespace parts;
 using Ints = std::vector<int64_t>;
 
 constexpr int64_t kResidues = 32;  // types of residues
@@ -80,212 +78,6 @@ class OpenFold3 : public Model {
   }
 
  private:
-  // The rows of the one request.
-  static Value tensor(Net& n, const std::string& name, DType dtype, const Ints& shape) {
-    Dims dims = {n.axis("B")}, own;
-    for (const int64_t size : shape) dims.emplace_back(size), own.emplace_back(size);
-    return n.reshape(n.slice(n.input(name, dtype, dims), 0, 0, 1), own);
-  }
-  static Value floats(Net& n, const std::string& name, const Ints& shape) {
-    return tensor(n, name, DType::f32, shape);
-  }
-  Value whole(Net& n, const std::string& name, int64_t count) const {
-    return tensor(n, name, DType::i32, {count});
-  }
-  static Value rows_of(Net& n, Value v) {
-    const Dims shape = n.shape(v);
-    Expr rows = 1;
-    for (size_t d = 0; d + 1 < shape.size(); ++d) rows = rows * shape[d];
-    return n.reshape(v, {rows, shape.back()});
-  }
-  static std::string own_dtype(Net& n) { return std::string(name(n.limits().dtype)); }
-  // In the dtype of activations.
-  static Value cast(Net& n, const std::string& path, Value v) {
-    if (n.dtype(v) == n.limits().dtype) return v;
-    const Dims shape = n.shape(v);
-    const Value rows = rows_of(n, v);
-    const Dims flat = n.shape(rows);
-    const Value out = n("transpose", path + ".cast",
-                        {{"x", n.reshape(rows, {flat[0], flat[1], 1})}, {"out", own_dtype(n)}});
-    return n.reshape(out, shape);
-  }
-  static Value product(Net& n, const std::string& path, Value x, int64_t width) {
-    return n("linear", path,
-             {{"out_features", width}, {"x", rows_of(n, x)}, {"out", own_dtype(n)}});
-  }
-  static Value norm(Net& n, const std::string& path, Value x, bool bias = false) {
-    Args args = {{"x", rows_of(n, x)}};
-    if (!bias) args.emplace_back("bias", Value{});
-    return n("layer_norm", path, args);
-  }
-  static Value activated(Net& n, const std::string& path, const char* kind, Value x) {
-    return n("activation", path, {{"kind", kind}, {"x", x}});
-  }
-  static Value sum(Net& n, const std::string& path, Value a, Value b) {
-    return n("add", path, {{"a", rows_of(n, a)}, {"b", rows_of(n, b)}});
-  }
-  static Value gathered(Net& n, const std::string& path, Value x, Value rows) {
-    return n("gather_rows", path, {{"x", x}, {"rows", rows}});
-  }
-  static Value joined(Net& n, const std::string& path, const std::vector<Value>& parts) {
-    Ints sizes;
-    int64_t all = 0;
-    for (const Value part : parts) {
-      sizes.push_back(n.shape(part).back().value());
-      all += sizes.back();
-    }
-    return n("concat_channels", path,
-             {{"num_parts", static_cast<int64_t>(parts.size())},
-              {"sizes", sizes},
-              {"size", all},
-              {"x", parts}});
-  }
-  // x [M, S, C] and row m of `left` and row s of `right`.
-  static Value pair_sum(Net& n, const std::string& path, Value x, Value left, Value right) {
-    const Dims shape = n.shape(x);
-    const Value half = n("modulate", path + ".left", {{"x", x}, {"shift", left}});
-    return n.reshape(columns_sum(n, path + ".right", half, right), shape);
-  }
-  // x [M, S, C] and row s of y.
-  static Value columns_sum(Net& n, const std::string& path, Value x, Value y) {
-    const Dims shape = n.shape(x);
-    const Expr all = shape[1] * shape[2];
-    const Value out =
-        n("modulate", path,
-          {{"x", n.reshape(x, {1, shape[0], all})}, {"shift", n.reshape(y, {1, all})}});
-    return n.reshape(out, shape);
-  }
-  // x and its transition, whose hidden width is `times` its own.
-  static Value transition(Net& n, const std::string& path, Value x, int64_t times) {
-    const Value rows = rows_of(n, x);
-    const int64_t width = n.shape(rows)[1].value();
-    const Value wide =
-        n("gated_mlp", path,
-          {{"intermediate_size", width * times}, {"x", norm(n, path + ".layer_norm", rows, true)}});
-    return n.reshape(sum(n, path + ".sum", rows, wide), n.shape(x));
-  }
-
-  // Atoms of the windows: of queries, of keys, and the place of each atom among the queries. A
-  // window's keys are around its queries, as far as there are atoms.
-  struct Windows {
-    Value q_rows, k_rows, places;
-  };
-  Windows windows(Net& n, const AtomSizes& a) const {
-    const int64_t atoms = f_.atoms, count = f_.windows(a), queries = a.queries, keys = a.keys;
-    const auto table = [&](const char* what, Ints shape, auto number) {
-      const int64_t all = shape.size() > 1 ? shape[0] * shape[1] : shape[0];
-      return computed(n, fmt::format("windows.{}.{}.{}", queries, keys, what), DType::i32,
-                      std::move(shape), [=] {
-                        std::vector<double> numbers;
-                        for (int64_t i = 0; i < all; ++i)
-                          numbers.push_back(static_cast<double>(number(i)));
-                        return numbers;
-                      });
-    };
-    return {table("queries", {count, queries}, [=](int64_t i) { return std::min(i, atoms - 1); }),
-            table("keys", {count, keys},
-                  [=](int64_t i) {
-                    const int64_t first = i / keys * queries + queries / 2 - keys / 2;
-                    return std::clamp(first, int64_t{0}, atoms - keys) + i % keys;
-                  }),
-            table("places", {atoms}, [](int64_t i) { return i; })};
-  }
-
-  Value atom_features(Net& n, const std::string& path, const AtomSizes& a) const {
-    const Value charge =
-        activated(n, path + ".charge", "asinh", floats(n, "ref_charge", {f_.atoms, 1}));
-    Value c = product(n, path + ".linear_ref_pos", floats(n, "ref_pos", {f_.atoms, 3}), a.atom);
-    const auto add = [&](const std::string& what, Value features) {
-      c = sum(n, path + "." + what + ".sum", c,
-              product(n, path + ".linear_" + what, features, a.atom));
-    };
-    add("ref_charge", charge);
-    add("ref_mask", floats(n, "ref_mask", {f_.atoms, 1}));
-    add("ref_element", floats(n, "ref_element", {f_.atoms, a.elements}));
-    add("ref_atom_chars", floats(n, "ref_atom_name_chars", {f_.atoms, a.letters}));
-    return c;
-  }
-  Value atom_pairs(Net& n, const std::string& path, const AtomSizes& a, const Windows& w) const {
-    const Dims shape = {f_.windows(a), a.queries, a.keys};
-    const auto out = [&](int64_t width) {
-      return n.empty(n.limits().dtype, {shape[0], shape[1], shape[2], width});
-    };
-    const Outputs features = n("atom_pair_features", path + ".pairs",
-                               {{"positions", floats(n, "ref_pos", {f_.atoms, 3})},
-                                {"spaces", whole(n, "ref_space_uid", f_.atoms)},
-                                {"q_rows", w.q_rows},
-                                {"k_rows", w.k_rows},
-                                {"offsets", out(3)},
-                                {"nearness", out(1)},
-                                {"same", out(1)}});
-    const Value near =
-        sum(n, path + ".near", product(n, path + ".linear_ref_offset", features["offsets"], a.pair),
-            product(n, path + ".linear_inv_sq_dists", features["nearness"], a.pair));
-    return sum(n, path + ".same", near,
-               product(n, path + ".linear_valid_mask", features["same"], a.pair));
-  }
-  // Pairs of atoms [W, M, S, C] with both atoms' conditions and an MLP.
-  Value atom_pairs_of(Net& n, const std::string& path, const AtomSizes& a, const Windows& w,
-                      Value pairs, Value condition) const {
-    const int64_t count = f_.windows(a);
-    const Value active = activated(n, path + ".relu", "relu", condition);
-    const auto side = [&](const char* which, Value rows, int64_t each) {
-      return gathered(n, path + ".rows_" + which,
-                      product(n, path + ".linear_" + which, active, a.pair),
-                      n.reshape(rows, {count * each}));
-    };
-    const Value left = side("l", w.q_rows, a.queries), right = side("m", w.k_rows, a.keys);
-    Value p = n("modulate", path + ".queries",
-                {{"x", n.reshape(pairs, {count * a.queries, a.keys, a.pair})}, {"shift", left}});
-    p = n("modulate", path + ".keys",
-          {{"x", n.reshape(p, {count, a.queries, a.keys * a.pair})},
-           {"shift", n.reshape(right, {count, a.keys * a.pair})}});
-    p = n.reshape(p, {count * a.queries * a.keys, a.pair});
-    Value x = p;
-    for (const int64_t i : {1, 3, 5}) {
-      const std::string at = fmt::format("{}.pair_mlp.", path);
-      x = product(n, at + std::to_string(i), activated(n, at + std::to_string(i - 1), "relu", x),
-                  a.pair);
-    }
-    return n.reshape(sum(n, path + ".pair_mlp.sum", p, x), {count, a.queries, a.keys, a.pair});
-  }
-  // Blocks of atoms; `pairs` are normed.
-  Value atom_blocks(Net& n, const std::string& path, const AtomSizes& a, const Windows& w, Value x,
-                    Value condition, Value pairs) const {
-    for (int64_t i = 0; i < a.blocks; ++i) {
-      x = n("atom_transformer_block", fmt::format("{}.atom_transformer.blocks.{}", path, i),
-            {{"num_heads", a.heads},
-             {"head_dim", a.head_dim},
-             {"intermediate_size", a.atom * a.transition},
-             {"x", x},
-             {"s", condition},
-             {"z", pairs},
-             {"q_rows", w.q_rows},
-             {"k_rows", w.k_rows},
-             {"places", w.places}});
-    }
-    return x;
-  }
-  Value normed_pairs(Net& n, const std::string& path, Value pairs) const {
-    return n.reshape(norm(n, path + ".layer_norm_z", pairs), n.shape(pairs));
-  }
-  // Tokens as the means of their atoms.
-  Value tokens_of(Net& n, const std::string& path, const AtomSizes& a, Value atoms) const {
-    const Value own = activated(n, path + ".linear_q.1", "relu",
-                                product(n, path + ".linear_q.0", atoms, a.token));
-    const Value of = whole(n, "atom_to_token_index", f_.atoms);
-    const Outputs sorted =
-        n("moe_align", path + ".atoms",
-          {{"num_experts", f_.tokens}, {"topk_ids", n.reshape(of, {f_.atoms, 1})}});
-    return n("segment_reduce", path + ".tokens",
-             {{"reduce", "mean"},
-              {"num_segments", f_.tokens},
-              {"x", own},
-              {"rows", sorted["row_ids"]},
-              {"offsets", sorted["expert_offsets"]},
-              {"out", n.empty(n.limits().dtype, {f_.tokens, a.token})}});
-  }
-
   Value relative_positions(Net& n) const {
     const auto token = [&](const char* name) { return whole(n, name, f_.tokens); };
     const int64_t width = 4 * f_.near + 2 * f_.copies + 7;
@@ -308,10 +100,10 @@ class OpenFold3 : public Model {
   Value input_tokens(Net& n) const {
     const std::string path = "input_embedder.atom_attn_enc";
     const AtomSizes& a = f_.input_atoms;
-    const Windows w = windows(n, a);
-    const Value c = atom_features(n, path + ".ref_atom_feature_embedder", a);
-    const Value p =
-        atom_pairs_of(n, path, a, w, atom_pairs(n, path + ".ref_atom_feature_embedder", a, w), c);
+    const Windows w = windows(n, f_, a);
+    const Value c = atom_features(n, f_, path + ".ref_atom_feature_embedder", a);
+    const Value p = atom_pairs_of(n, f_, path, a, w,
+                                  atom_pairs(n, f_, path + ".ref_atom_feature_embedder", a, w), c);
     const Value x =
         atom_blocks(n, path, a, w, c, c, normed_pairs(n, path + ".atom_transformer", p));
     n.tap("atom_hidden.0", {x});
@@ -319,7 +111,7 @@ class OpenFold3 : public Model {
       return cast(n, name, floats(n, name, {f_.tokens, width}));
     };
     return joined(n, "input_embedder.tokens",
-                  {tokens_of(n, path, a, x), given("restype", kResidues),
+                  {tokens_of(n, f_, path, a, x), given("restype", kResidues),
                    given("profile", kResidues), given("deletion_mean", 1)});
   }
   Value msa_rows(Net& n, Value input) const {
@@ -379,9 +171,10 @@ class OpenFold3 : public Model {
   Trunk trunk(Net& n, Value input, Value relative) const {
     const DType dtype = n.limits().dtype;
     Value z = product(n, "input_embedder.linear_relpos", relative, f_.pair);
-    const Value bonds = floats(n, "token_bonds", {f_.tokens * f_.tokens, 1});
+    const Value bonds = floats(n, "token_bonds", {f_.tokens, f_.tokens});
     z = sum(n, "input_embedder.bonds.sum", z,
-            product(n, "input_embedder.linear_token_bonds", bonds, f_.pair));
+            product(n, "input_embedder.linear_token_bonds",
+                    n.reshape(bonds, {f_.tokens * f_.tokens, 1}), f_.pair));
     const Value first = pair_sum(n, "input_embedder.pairs", pairs(n, z),
                                  product(n, "input_embedder.linear_z_i", input, f_.pair),
                                  product(n, "input_embedder.linear_z_j", input, f_.pair));
@@ -434,7 +227,12 @@ class OpenFold3 : public Model {
     keep(n, kept_z(n), x.z);
     conditions(n, input, relative, x);
     const auto steps = static_cast<int64_t>(f_.sampler.steps.size());
-    const Value noise = floats(n, "noise", {steps + 1, f_.atoms * 3});
+    const Value noise = floats(n, "noise", {steps + 1, f_.atoms, 3});
+    // This phase has all tensors of a request as inputs.
+    floats(n, "rotations", {steps, 4});
+    floats(n, "translations", {steps, 3});
+    whole(n, "representative_atom_index", f_.tokens);
+    whole(n, "plddt_index", f_.atoms);
     n("scaled_add", "noise",
       {{"scale", f_.sampler.noise},
        {"y", n.reshape(n.slice(noise, 0, 0, 1), {f_.atoms, 3})},
@@ -452,21 +250,22 @@ class OpenFold3 : public Model {
     keep(n, token_pairs(n), norm(n, module + "diffusion_transformer.layer_norm_z", z));
 
     const AtomSizes& a = f_.encoder;
-    const Windows w = windows(n, a);
+    const Windows w = windows(n, f_, a);
     const std::string path = module + "atom_attn_enc", noisy = path + ".noisy_position_embedder";
     const std::string features = path + ".ref_atom_feature_embedder";
     const Value of = whole(n, "atom_to_token_index", f_.atoms);
     const Value tokens =
         product(n, noisy + ".linear_s", norm(n, noisy + ".layer_norm_s", x.s), a.atom);
-    const Value c = sum(n, noisy + ".sum", atom_features(n, features, a),
+    const Value c = sum(n, noisy + ".sum", atom_features(n, f_, features, a),
                         gathered(n, noisy + ".atoms", tokens, of));
     const Value of_tokens =
         pairs(n, product(n, noisy + ".linear_z", norm(n, noisy + ".layer_norm_z", z), a.pair));
     const Value windowed =
         n("pair_windows", noisy + ".windows",
           {{"x", of_tokens}, {"tokens", of}, {"q_rows", w.q_rows}, {"k_rows", w.k_rows}});
-    const Value p = atom_pairs_of(
-        n, path, a, w, sum(n, noisy + ".pairs", atom_pairs(n, features, a, w), windowed), c);
+    const Value p =
+        atom_pairs_of(n, f_, path, a, w,
+                      sum(n, noisy + ".pairs", atom_pairs(n, f_, features, a, w), windowed), c);
     keep(n, atom_condition(n), c);
     keep(n, window_pairs(n, "encoder"), normed_pairs(n, path + ".atom_transformer", p));
     keep(n, window_pairs(n, "decoder"),
@@ -480,7 +279,7 @@ class OpenFold3 : public Model {
     const auto own = [&](const std::string& what, Value all) {
       return gathered(n, "sampler." + what, all, number);
     };
-    const Value noise = floats(n, "noise", {steps + 1, f_.atoms * 3});
+    const Value noise = floats(n, "noise", {steps + 1, f_.atoms, 3});
     const Value turned =
         n("rigid_augmentation", "sampler.augmentation",
           {{"x", latent(n)},
@@ -490,7 +289,8 @@ class OpenFold3 : public Model {
     n("linear_combination", "sampler.noise",
       {{"num_terms", 1},
        {"coefficients", n.input("noise_coefficients", DType::f32, {2})},
-       {"x", std::vector<Value>{own("noise_row", n.slice(noise, 0, 1, steps))}},
+       {"x", std::vector<Value>{own(
+                 "noise_row", n.reshape(n.slice(noise, 0, 1, steps), {steps, f_.atoms * 3}))}},
        {"out", n.reshape(latent(n), {1, f_.atoms * 3})}});
   }
   // The tokens' condition with the time.
@@ -519,14 +319,14 @@ class OpenFold3 : public Model {
        {"x", std::vector<Value>{rows_of(n, latent(n))}},
        {"out", lowered}});
     const AtomSizes& a = f_.encoder;
-    const Windows w = windows(n, a);
+    const Windows w = windows(n, f_, a);
     const std::string path = module + "atom_attn_enc";
     const Value c = atom_condition(n);
     Value q = sum(n, path + ".noisy_position_embedder.positions", c,
                   product(n, path + ".noisy_position_embedder.linear_r", lowered, a.atom));
     q = atom_blocks(n, path, a, w, q, c, window_pairs(n, "encoder"));
     n.tap("moving_hidden.0", {q});
-    Value x = sum(n, module + "tokens.sum", tokens_of(n, path, a, q),
+    Value x = sum(n, module + "tokens.sum", tokens_of(n, f_, path, a, q),
                   product(n, module + "linear_s", norm(n, module + "layer_norm_s", s), f_.wide));
     for (int64_t i = 0; i < f_.diffusion_blocks; ++i) {
       x = n("diffusion_transformer_block",
@@ -593,4 +393,4 @@ std::unique_ptr<Model> make_openfold3(const Config& config) {
 FK_MODEL(openfold3, make_openfold3, {"OpenFold3"}, {"openfold3"});
 
 }  // namespace
-}  // namespace fk
+}  // namespace fk::parts::folding

@@ -216,7 +216,7 @@ def main():
         model = Model(c).double().eval()
         fill(model, seed)
         inputs, batch, given = structure(c, seed + 1)
-        golden = {"in." + key: value.int() if value.dtype == torch.long else value for key, value in inputs.items()}
+        golden = {"in." + key: value.float() for key, value in inputs.items()}
         golden |= {key: value.float() for key, value in predict(c, model, batch, given).items()}
         folder = arguments.out / name
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baselines/models/parts/fold_sizes.hpp"
+#include "baselines/models/parts/fold/sizes.hpp"
 
 #include <cmath>
 
