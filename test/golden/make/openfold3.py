@@ -59,7 +59,7 @@ PAIRS = dict(c_hidden_mul=12, c_hidden_pair_att=6, no_heads_pair=2, no_blocks=2,
 BOTH = PAIRS | dict(c_hidden_pair_bias=7, no_heads_pair_bias=3)
 
 
-def architecture(token=20, s=24, z=14, m=10, wide=26, near=3, copies=1, **c):
+def architecture(token=20, s=24, z=16, m=8, wide=26, near=3, copies=1, **c):
     encoder = c.pop("encoder", {})
     decoder = {key: value for key, value in atoms(wide, **encoder).items() if key != "c_atom_ref"}
     return dict(shared=dict(c_s_input=token + 65, c_s=s, c_z=z, num_recycles=c.get("recycles", 2), diffusion=dict(no_full_rollout_samples=1, no_full_rollout_steps=c["steps"])),
@@ -80,7 +80,7 @@ CASES = {
     "openfold3": BASE | dict(num_tokens=9, num_atoms=23, num_sequences=4) | architecture(steps=3),
     # More heads and blocks, one cycle, other windows in both encoders, an even number of atoms, wider transitions.
     "openfold3_wide": BASE | dict(num_tokens=13, num_atoms=36, num_sequences=7)
-    | architecture(steps=2, recycles=1, token=12, s=30, z=10, m=16, wide=40, near=5, copies=2, bins=15, input_atoms=dict(n_query=6, n_key=8, no_blocks=1, c_atom=12),
+    | architecture(steps=2, recycles=1, token=12, s=32, z=8, m=16, wide=40, near=5, copies=2, bins=15, input_atoms=dict(n_query=6, n_key=8, no_blocks=1, c_atom=12),
                    encoder=dict(no_heads=3, c_hidden=5, c_atom=20, c_atom_pair=4, n_transition=3, n_query=12, n_key=20), msa=dict(no_blocks=1, no_heads_pair=3),
                    trunk=dict(no_blocks=3, no_heads_pair=3, c_hidden_pair_att=4, transition_n=3), tokens=dict(no_heads=4, no_blocks=3, c_hidden=5)),
 }
