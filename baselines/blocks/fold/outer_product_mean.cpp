@@ -30,7 +30,7 @@ void expand_outer_product_mean(Builder& b, const Region& r) {
                                 b.reshape(last, {tokens * tokens, hidden * hidden}), r["o_bias"]);
   constexpr double kOneMore = 1e-3;
   b.call("scaled_add", r.path() + ".mean",
-         {{"scale", 1 / (static_cast<double>(sequences.value()) + kOneMore)},
+         {{"scale", 1 / (static_cast<double>(r.integer("num_sequences")) + kOneMore)},
           {"y", y},
           {"out", fold::by_rows(b, r["out"])}});
 }
