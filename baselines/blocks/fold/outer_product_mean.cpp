@@ -23,8 +23,9 @@ void expand_outer_product_mean(Builder& b, const Region& r) {
   const Value right =
       swapped(".linear_2.rows", b.reshape(part(".linear_2", 1), {1, sequences, tokens * hidden}));
   const Value outer = b.call("matmul_nt", r.path() + ".outer", {{"x", left}, {"y", right}});
-  const Value last =
-      swapped(".outer.rows", b.reshape(outer, {1, hidden, tokens * tokens * hidden}));
+  const Expr rest = tokens * tokens * hidden;
+  const Value all = b.reshape(outer, {rest * hidden});
+  const Value last = swapped(".outer.rows", b.reshape(all, {1, hidden, rest}));
   const Value weight = swapped(".linear_out.swapped", b.reshape(r["o"], {pair, hidden, hidden}));
   const Value y = fold::product(b, r, ".linear_out", b.reshape(weight, {pair, hidden * hidden}),
                                 b.reshape(last, {tokens * tokens, hidden * hidden}), r["o_bias"]);
