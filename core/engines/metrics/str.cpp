@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures: results `atom_positions` [atoms, 3], and `plddt_logits` [atoms, bins], the model's own
-// confidence. Beside all values, this metric looks at each structure.
+// Structures: results `atom_positions` [atoms, 3], and `plddt_logits` [atoms, bins], the model's
+// own confidence. Beside all values, this metric looks at each structure.
 //   lddt_loss   1 - lDDT of the worst structure (Mariani et al. 2013): of the distances below 15 in
-//               the oracle's structure, the share which is off by 0.5, 1, 2 or 4, averaged over these
-//               four. It does not depend on how the structure is turned
+//               the oracle's structure, the share which is off by 0.5, 1, 2 or 4, averaged over
+//               these four. It does not depend on how the structure is turned
 //   plddt_loss  1 - r of the expected confidences of all atoms
 //   size        spread of positions, not judged
 #include <algorithm>
@@ -108,15 +108,16 @@ class StructureMetric final : public ValueMetric {
   }
 
  private:
-  // Positions which are off by e change a distance by 2 e at most, which loses at most the shares of
-  // the limits below. Confidences have the relative error worst1, whose square takes from r.
+  // Positions which are off by e change a distance by 2 e at most, which loses at most the shares
+  // of the limits below. Confidences have the relative error worst1, whose square takes from r.
   std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
                              double worst1) const override {
     if (own.more.size() < 3) return {};
-    double lost = std::min(1.0, 2 * worst1 * own.more[2].value / kOff[0]), loss = worst1 * worst1;
-    // One distance of a small structure lies next to a limit by chance.
-    constexpr double kByChance = 1e-3;
-    lost = std::max(lost, kByChance);
+    // One distance of a small structure lies next to a limit by chance. A structure which has lost
+    // a quarter of its distances is another one, also where the spread is large.
+    constexpr double kByChance = 1e-3, kAnother = 0.25;
+    double lost = std::clamp(2 * worst1 * own.more[2].value / kOff[0], kByChance, kAnother);
+    double loss = worst1 * worst1;
     loss = std::max(loss, 1e-9);
     if (rival) {
       lost = std::max(lost, kOfBaseline * kOfBaseline * rival->more[0].value);
