@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, the denoise engine mixes requests of a batch, forgets a step or its noise, or
+// If this fails, the denoise engine mixes requests of a batch, or forgets a step or its noise. Or it
 // combines the predictions with and without the condition wrongly.
 #include <algorithm>
 #include <cmath>
