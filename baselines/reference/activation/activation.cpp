@@ -48,6 +48,8 @@ struct Activation : Base<activation> {
         return mish(x);
       case FK_ACTIVATION_KIND_CLAMP:
         return std::clamp(x, -init.alpha, init.alpha);
+      case FK_ACTIVATION_KIND_ASINH:
+        return std::asinh(x);
       case FK_ACTIVATION_KIND_ELU:
         return x > 0 ? x : init.alpha * std::expm1(x);
       case FK_ACTIVATION_KIND_LEAKY_RELU:
