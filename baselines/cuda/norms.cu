@@ -7,8 +7,9 @@ namespace {
 using namespace fkc;
 constexpr int kThreadsMax = 1024, kPerMax = 4;
 
-template <class T, int kPer>
-__global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int vectors, float eps) {
+// R: the type of the residual stream, T or float32.
+template <class T, class R, int kPer>
+__global__ void rms_norm(const T* x, R* residual, const T* weight, T* out, int vectors, float eps) {
   wait_for_inputs();
   const int64_t base = int64_t(blockIdx.x) * vectors * 8;
   float values[kPer][8], sum = 0;
@@ -16,19 +17,16 @@ __global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int v
   for (int p = 0; p < kPer; ++p) {
     const int i = p * int(blockDim.x) + int(threadIdx.x);
     if (i >= vectors) continue;
-    const Vec8<T> a = load8(x + base + i * 8);
-    Vec8<T> r;
-    if (residual) r = load8(residual + base + i * 8);
+    load_floats(x + base + i * 8, values[p]);
+    if (residual) {
+      float r[8];
+      load_floats(residual + base + i * 8, r);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) {
-      values[p][k] = to_float(a.at[k]);
-      if (residual) {
-        values[p][k] += to_float(r.at[k]);
-        r.at[k] = from_float<T>(values[p][k]);
-      }
-      sum += values[p][k] * values[p][k];
+      for (int k = 0; k < 8; ++k) values[p][k] += r[k];
+      store_floats(residual + base + i * 8, values[p]);
     }
-    if (residual) store8(residual + base + i * 8, r);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) sum += values[p][k] * values[p][k];
   }
   const float scale = rsqrtf(block_sum(sum) / float(vectors * 8) + eps);
 #pragma unroll
@@ -38,33 +36,48 @@ __global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int v
     Vec8<T> w, o;
     if (weight) w = load8(weight + i * 8);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(values[p][k] * scale * (weight ? to_float(w.at[k]) : 1.F));
+    for (int k = 0; k < 8; ++k)
+      o.at[k] = from_float<T>(values[p][k] * scale * (weight ? to_float(w.at[k]) : 1.F));
     store8(out + base + i * 8, o);
   }
 }
 
 struct RmsNorm : Base<fk::rms_norm> {
   using Base::Base;
-  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need&) {
     need_16bit(max.x);
-    need(init.hidden_size % 8 == 0 && init.hidden_size <= kThreadsMax * kPerMax * 8, "hidden_size: a multiple of 8 up to 32768");
-    need(!weights.weight.or_null || FK_DTYPE(weights.weight.or_null) == FK_DTYPE(max.x), "weight: the dtype of x only");
-    need(!max.residual.or_null || FK_DTYPE(max.residual.or_null) == FK_DTYPE(max.x), "residual: the dtype of x only");
+    need(init.hidden_size % 8 == 0 && init.hidden_size <= kThreadsMax * kPerMax * 8,
+         "hidden_size: a multiple of 8 up to 32768");
+    need(!weights.weight.or_null || FK_DTYPE(weights.weight.or_null) == FK_DTYPE(max.x),
+         "weight: the dtype of x only");
+    const auto* const residual = max.residual.or_null;
+    need(!residual || FK_DTYPE(residual) == FK_DTYPE(max.x) || FK_DTYPE(residual) == FK_F32,
+         "residual: the dtype of x or float32 only");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.x->shape[0];
     if (!rows) return;
     const int vectors = int(init.hidden_size / 8);
-    const int per = vectors <= 512 || rows < 132 ? (vectors <= kThreadsMax ? 1 : vectors <= 2 * kThreadsMax ? 2 : 4)
+    const int per = vectors <= 512 || rows < 132 ? (vectors <= kThreadsMax       ? 1
+                                                    : vectors <= 2 * kThreadsMax ? 2
+                                                                                 : 4)
                                                  : (vectors <= 2 * kThreadsMax ? 2 : 4);
     const int threads = int(cdiv(cdiv(vectors, per), 32) * 32);
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      const auto go = [&](auto kernel) {
-        launch(kernel, unsigned(rows), threads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.residual), fk::data<T>(weights.weight),
-                                                            fk::data<T>(a.out), vectors, float(init.eps));
+      const auto of_residual = [&](auto* residual) {
+        using R = std::remove_pointer_t<decltype(residual)>;
+        const auto go = [&](auto kernel) {
+          launch(kernel, unsigned(rows), threads, 0, ctx, fk::data<T>(a.x), residual,
+                 fk::data<T>(weights.weight), fk::data<T>(a.out), vectors, float(init.eps));
+        };
+        per == 1 ? go(rms_norm<T, R, 1>) : per == 2 ? go(rms_norm<T, R, 2>) : go(rms_norm<T, R, 4>);
       };
-      per == 1 ? go(rms_norm<T, 1>) : per == 2 ? go(rms_norm<T, 2>) : go(rms_norm<T, 4>);
+      if (a.residual.or_null && FK_DTYPE(a.residual.or_null) == FK_F32)
+        of_residual(fk::data<float>(a.residual));
+      else
+        of_residual(fk::data<T>(a.residual));
     });
   }
 };

@@ -9,7 +9,7 @@
 # Left out of vLLM's wheel: FlashAttention 2, its server in Rust, kernels of Blackwell and of DeepGEMM, and all
 # kernels that shrink_wheel.py names. Left out of its needs: HAVE, FlashInfer, TileLang, CuTe DSL, codecs and
 # packages of the server. xgrammar is a placeholder: vLLM imports it, and only structured outputs call it.
-# FA3=hdim128_bf16 names the kernels of attention: Llama 3.1 8B and Mixtral 8x7B use these.
+# FA3=hdim128_bf16 names the kernels of attention: Llama 3.1 8B and Mixtral 8x7B use these, gpt-oss hdim64_bf16.
 set -euo pipefail
 [[ $# -ge 1 ]] || { sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

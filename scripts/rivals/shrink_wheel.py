@@ -65,12 +65,12 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder", type=pathlib.Path)
     p.add_argument("--sm", type=int, default=90)
-    p.add_argument("--fa3", default="hdim128_bf16")
+    p.add_argument("--fa3", default="hdim128_bf16", help="kernels of attention which stay, separated by commas")
     a = p.parse_args()
     for name in LIBRARIES:
         if not (a.folder / "vllm" / name).is_file():
             raise SystemExit(f"{a.folder}: no vllm/{name}; it is no unpacked wheel of vLLM 0.26.0")
-        shrink(a.folder / "vllm" / name, a.sm, a.fa3)
+        shrink(a.folder / "vllm" / name, a.sm, tuple(a.fa3.split(",")))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ vLLM to a machine without network.
 `gain` loads one engine of vLLM as it comes and one for each group of ops, and asks them in turns. So all see the same clocks.
 `--graph` asks engines with torch.compile and CUDA graphs, vLLM's default; without it they run eagerly. FK_COMMIT names the
 commit where there is no .git. FILE gets JSON after each part."""
-import argparse, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, pathlib, random, statistics, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
 from about import about  # noqa: E402
+from fk_runs import fk_run, scenario_of, show  # noqa: E402
 from vllm_engines import config_folder, prompts_of, sampling  # noqa: E402
 from vllm_gain import GROUPS, gain, spread  # noqa: E402
 sys.path[:] = [p for p in sys.path if pathlib.Path(p or ".").resolve() != HERE.parent]  # this file is no `import vllm`
@@ -42,25 +43,6 @@ def check_version():
         raise SystemExit(f"vllm.py: vLLM is not there ({missing}); scripts/rivals/fetch_wheels.sh makes an archive of it")
     if vllm.__version__.split("+")[0] != VERSION:
         raise SystemExit(f"vllm.py: it compares with vLLM {VERSION}; this is {vllm.__version__}")
-
-
-def fk_run(args, providers, workloads, more=()):
-    """The baseline of one `fk-host run` with some providers fixed: medians and percentiles by workload."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "run.json"
-        command = [args.host, "run", args.scenario, "--profile", args.profile, "--device", args.device, "--json", str(file), *more]
-        for workload in workloads:
-            command += ["--workload", workload]
-        for pair in providers:
-            command += ["--provider", pair]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=args.limit)
-        report = json.loads(file.read_text()) if file.exists() else {}
-        if not report.get("baseline", {}).get("workloads"):
-            raise RuntimeError(f"fk-host {' '.join(map(str, command[1:]))}: exit {done.returncode}: {report.get('error', '')} {done.stderr[-800:]}")
-    return {"command": " ".join("FILE" if word == str(file) else str(word) for word in command[1:]), "verdict": report["baseline"]["verdict"],
-            "ops": sorted({f"{op['op']}={op['provider']}" for op in report["baseline"]["ops"]}),
-            "workloads": {w["workload"]: {k: w[k] for k in ("prefill_tokens_per_s", "decode_tokens_per_s", "token_s", "first_token_s")}
-                          for w in report["baseline"]["workloads"]}}
 
 
 def fk_gain(args, out, save):
@@ -109,13 +91,7 @@ def fk_compare(args, out, save):
     for ways in args.fk or ([f"--tp {args.tp}"] if args.tp > 1 else [""]):
         rows = out[f"fk_host_rows {ways}".strip()] = fk_run(args, [], workloads, [*ways.split(), *room])
         save()
-        show_fk(rows, ways)
-
-
-def show_fk(rows, ways):
-    for name, w in rows["workloads"].items():
-        print(f"fk-host {ways} {name}: step {1e3 * w['token_s']['median']:.3f} ms, prefill {w['prefill_tokens_per_s']['median']:.0f} tok/s, "
-              f"decode {w['decode_tokens_per_s']['median']:.0f} tok/s", flush=True)
+        show(rows, ways)
 
 
 def all_reduces(worker):
@@ -172,6 +148,7 @@ def main():
     p.add_argument("--wheel", type=pathlib.Path, help="a package for vLLM that is there already")
     p.add_argument("--config", default="llama-3.1-8b")
     p.add_argument("--scenario", default="llama3.1_steps")
+    p.add_argument("--model", help="of `compare`: a model of fk-host, run with --config in place of a scenario")
     p.add_argument("--profile", default="full", help="of fk-host")
     p.add_argument("--device", default="cuda:0", help="of fk-host")
     p.add_argument("--layers", type=int, default=0, help="0: all of the configuration")
@@ -214,7 +191,10 @@ def main():
     if args.mode == "gain":
         return gain(args, out, save)
     compare(args, out, save)
-    fk_compare(args, out, save)
+    with tempfile.TemporaryDirectory() as folder:
+        if args.model:
+            args.scenario = str(scenario_of(args.model, args.config, folder, max_context=2048))
+        fk_compare(args, out, save)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include "fk/ops/gated_delta_rule_update.h"
 #include "fk/ops/gated_linear_attention.h"
 #include "fk/ops/gated_linear_attention_update.h"
+#include "gated_chunks.cuh"
 #include "matrix_chunks.cuh"
 #include "matrix_step.cuh"
 
@@ -46,20 +47,43 @@ template <class Forward>
 constexpr bool kHasSequences<Forward, std::void_t<decltype(std::declval<Forward>().cu_seqlens)>> =
     true;
 
+template <class Kernel, class... A>
+void launch_with(Kernel kernel, dim3 grid, int threads, int bytes, const fk_ctx& ctx, A... a) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "shared memory");
+  launch(kernel, grid, threads, size_t(bytes), ctx, a...);
+}
+template <int kPieces, class T, class S>
+void run_gated(const MatrixState<T, S>& s, int64_t requests, int64_t longest, const fk_ctx& ctx) {
+  auto* const pairs = static_cast<float*>(ctx.scratch);
+  const unsigned heads = unsigned(requests * s.heads);
+  const unsigned chunks =
+      unsigned(std::min<int64_t>(std::max<int64_t>(1, cdiv(longest, gated::kTokens)), 65535));
+  launch_with(gated::gated_pairs<T, S, kPieces>, dim3(heads, chunks), gated::kPairThreads,
+              gated::PairPlaces<kPieces>::kBytes, ctx, s, pairs);
+  launch_with(gated::scan_gated<T, S, kPieces>,
+              dim3(heads, unsigned(cdiv(s.values, gated::kColumns))), gated::kThreads,
+              gated::GatedScan<T, S, kPieces>::kBytes, ctx, s, static_cast<const float*>(pairs));
+}
+template <Form kForm, int kPieces, class T, class S>
+void run_chunks(const MatrixState<T, S>& s, int64_t requests, const fk_ctx& ctx) {
+  launch_with(scan_matrix<T, S, kForm, kPieces>,
+              dim3(unsigned(requests * s.heads), unsigned(cdiv(s.values, kChunkColumns))),
+              2 * kChunkSide, ChunkPlaces<kForm, kPieces>::kBytes, ctx, s);
+}
+
 // The kernel does not depend on the number of tokens, so that a row has the same bits in any batch.
-// The widest keys of the low-rank form exceed shared memory.
+// The widest keys of the low-rank form exceed shared memory. longest: tokens of a request.
 template <Form kForm, class T, class S>
-void run(const MatrixState<T, S>& s, int64_t requests, const fk_ctx& ctx) {
+void run(const MatrixState<T, S>& s, int64_t requests, int64_t longest, const fk_ctx& ctx) {
   const dim3 grid(unsigned(requests * s.heads), unsigned(cdiv(s.values, kStepColumns)));
-  const auto by_chunks = [&](auto pieces) {
-    constexpr int kPieces = decltype(pieces)::value;
-    constexpr int kBytes = ChunkPlaces<kForm, kPieces>::kBytes;
-    const auto kernel = scan_matrix<T, S, kForm, kPieces>;
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-          "shared memory");
-    launch(kernel, grid, 2 * kChunkSide, size_t(kBytes), ctx, s);
-  };
   if (s.starts) {
+    const auto by_chunks = [&](auto pieces) {
+      if constexpr (kForm == Form::gated)
+        return run_gated<decltype(pieces)::value>(s, requests, longest, ctx);
+      else
+        return run_chunks<kForm, decltype(pieces)::value>(s, requests, ctx);
+    };
     if (s.width <= 64) return by_chunks(std::integral_constant<int, 1>{});
     if (s.width <= 128) return by_chunks(std::integral_constant<int, 2>{});
     if constexpr (kForm != Form::low_rank) return by_chunks(std::integral_constant<int, 4>{});
@@ -89,7 +113,9 @@ void run(const Init& init, const Forward& a, const fk_in* q, const fk_ctx& ctx, 
       s.heads = int(init.num_heads), s.width = int(init.head_dim);
       s.values = int(init.v_head_dim), s.group = 1, s.scale = float(init.scale);
       fill(s, type);
-      run<kForm>(s, requests, ctx);
+      int64_t longest = 1;
+      if constexpr (kHasSequences<Forward>) longest = a.max_query_len;
+      run<kForm>(s, requests, longest, ctx);
     };
     if (FK_DTYPE(a.recurrent_state) == FK_F32)
       go(fk::data<float>(a.recurrent_state));
@@ -102,9 +128,11 @@ template <class Op>
 struct Gated : Base<Op> {
   using Base<Op>::Base;
   static void supports(const typename Op::init& init, const typename Op::weights&,
-                       const typename Op::forward& max, fk_need&) {
+                       const typename Op::forward& max, fk_need& wanted) {
     need_matrix(init, max, max.q);
     need_not_double(max.g.or_null);
+    if (kHasSequences<typename Op::forward>)  // the pairs of gated_chunks.cuh
+      wanted.scratch = max.q->shape[0] * init.num_heads * gated::kTokens * 4;
   }
   void forward(const typename Op::forward& a, const fk_ctx& ctx) {
     run<Form::gated>(this->init, a, a.q, ctx, [&](auto& s, auto) {
