@@ -108,7 +108,7 @@ struct Activation : Base<fk::activation> {
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
     need_16bit(max.x);
     need(with_kind(init.kind, [](auto) {}),
-         "kind: relu, relu2, silu, sigmoid, tanh, quick_gelu and mish only");
+         "kind: relu, relu2, silu, sigmoid, log_sigmoid, tanh, quick_gelu and mish only");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     with_kind(init.kind, [&](auto f) { map(a.x, a.out, init.size, ctx, f); });
@@ -127,6 +127,8 @@ struct Activation : Base<fk::activation> {
         return f(Silu{}), true;
       case FK_ACTIVATION_KIND_SIGMOID:
         return f(Sigmoid{}), true;
+      case FK_ACTIVATION_KIND_LOG_SIGMOID:
+        return f(LogSigmoid{}), true;
       case FK_ACTIVATION_KIND_TANH:
         return f(Tanh{}), true;
       case FK_ACTIVATION_KIND_QUICK_GELU:

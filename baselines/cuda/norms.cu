@@ -10,6 +10,14 @@ constexpr int kThreadsMax = 1024, kPerMax = 4;
 // R: the type of the residual stream, T or float32.
 template <class T, class R, int kPer>
 __global__ void rms_norm(const T* x, R* residual, const T* weight, T* out, int vectors, float eps) {
+  float w[kPer][8];
+#pragma unroll
+  for (int p = 0; p < kPer; ++p) {
+    const int i = p * int(blockDim.x) + int(threadIdx.x);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) w[p][k] = 1;
+    if (weight && i < vectors) load_floats(weight + i * 8, w[p]);
+  }
   wait_for_inputs();
   const int64_t base = int64_t(blockIdx.x) * vectors * 8;
   float values[kPer][8], sum = 0;
@@ -33,12 +41,9 @@ __global__ void rms_norm(const T* x, R* residual, const T* weight, T* out, int v
   for (int p = 0; p < kPer; ++p) {
     const int i = p * int(blockDim.x) + int(threadIdx.x);
     if (i >= vectors) continue;
-    Vec8<T> w, o;
-    if (weight) w = load8(weight + i * 8);
 #pragma unroll
-    for (int k = 0; k < 8; ++k)
-      o.at[k] = from_float<T>(values[p][k] * scale * (weight ? to_float(w.at[k]) : 1.F));
-    store8(out + base + i * 8, o);
+    for (int k = 0; k < 8; ++k) values[p][k] *= scale * w[p][k];
+    store_floats(out + base + i * 8, values[p]);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear for up to 256 rows of x. One row takes a streamed GEMV, some rows a swap-AB split-K GEMM,
-// and more rows a two-CTA multicast GEMM. A narrow GEMV has what the streamed one refuses.
+// and more rows a two-CTA multicast GEMM. A narrow GEMV has
+// matrices of few columns which the others refuse.
 #include "../parts/op.cuh"
 #include "fk/ops/linear.h"
 #include "multicast.cuh"
@@ -24,7 +25,7 @@ Choice choose(const fk::linear::init& init, int64_t rows) {
   if (!no_stream && rows == 1) return {Way::streamed_gemv, nullptr};
   if (!SwapAbWeight::refusal(rows, n, k)) return {Way::swap_ab, nullptr};
   if (!no_stream) return {Way::streamed_gemv, nullptr};
-  if (narrow_gemv::takes(rows, k)) return {Way::narrow_gemv, nullptr};
+  if (!narrow::refusal(rows, k)) return {Way::narrow_gemv, nullptr};
   return {Way::multicast, MulticastWeight::refusal(rows, n, k)};
 }
 
@@ -67,9 +68,9 @@ struct Linear : Base<fk::linear> {
                                       nullptr, 1},
                 ctx);
           case Way::narrow_gemv:
-            return narrow_gemv::multiply(
-                narrow_gemv::Arguments<T, O>{x, a.x->strides[0], fk::data<T>(weights.weight), bias,
-                                             out, rows, n, k},
+            return narrow::multiply(
+                narrow::Arguments<T, O>{x, a.x->strides[0], fk::data<T>(weights.weight), bias, out,
+                                        rows, n, k},
                 ctx);
           case Way::swap_ab:
             return some_.multiply(x, a.x->strides[0], swap_ab::Arguments<O>{bias, out, rows, n, k},

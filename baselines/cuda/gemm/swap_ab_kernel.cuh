@@ -18,6 +18,7 @@ namespace swap_ab {
 
 constexpr int kRows = 64, kDeep = 128, kWarps = 8, kWriters = 4, kThreads = 32 * (kWarps + kWriters + 1), kRowsMax = 64;
 constexpr int kNarrow = 2048, kWide = 32768;  // the least rows of weights which pay: up to 32 rows of x, and above
+constexpr int kSlim = 256;                    // and up to so many with a long K
 constexpr int kBytesWeight = kRows * kDeep * 2, kPitch = kRows + 4;  // kPitch: floats of a row of x in sums
 constexpr int kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int bytes_x(int n) { return n * kDeep * 2; }

@@ -26,6 +26,10 @@ struct QuickGelu {
 struct Sigmoid {
   __device__ float operator()(float v) const { return 1.F / (1.F + __expf(-v)); }
 };
+// -log(1 + e^-v), with a small relative error on both sides of 0.
+struct LogSigmoid {
+  __device__ float operator()(float v) const { return fminf(v, 0.F) - log1pf(__expf(-fabsf(v))); }
+};
 struct Tanh {
   __device__ float operator()(float v) const { return tanhf(v); }
 };

@@ -10,8 +10,10 @@ namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kRun = 8, kTapsMost = kRun + 1, kUsual = 4;
 
-// Strides in elements. `starts` and `has_state` are null where every request has one token and a state.
-template <class T, class S> struct Conv {
+// Strides in elements. `starts` and `has_state` are null where every request has one token and a
+// state.
+template <class T, class S>
+struct Conv {
   const T* x;
   S* state;
   T* out;
@@ -22,10 +24,21 @@ template <class T, class S> struct Conv {
 };
 
 // kTaps: the number of taps, with weights in registers, or 0.
-template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThreads) convolve(Conv<T, S> a) {
+template <class T, class S, int kTaps>
+__global__ void __launch_bounds__(kThreads) convolve(Conv<T, S> a) {
+  const int taps = kTaps ? kTaps : a.taps, c = (int(blockIdx.x) * kThreads + int(threadIdx.x)) * 8,
+            request = int(blockIdx.z);
+  float bias[8] = {},
+        w[kTaps ? kTaps : 1][8];  // kTaps: element j of the row of weights, channel by channel
+  if (c < a.channels) a.bias.load(c, 0, bias);
+  if constexpr (kTaps > 0) {
+#pragma unroll
+    for (int j = 0; j < kTaps; ++j)
+      if (c < a.channels) a.weight.load(c * kTaps + j * 8, 0, w[j]);
+  }
   wait_for_inputs();
-  const int taps = kTaps ? kTaps : a.taps, c = (int(blockIdx.x) * kThreads + int(threadIdx.x)) * 8, request = int(blockIdx.z);
-  const int first = a.starts ? a.starts[request] : request, length = a.starts ? a.starts[request + 1] - first : 1;
+  const int first = a.starts ? a.starts[request] : request,
+            length = a.starts ? a.starts[request + 1] - first : 1;
   const int begin = int(blockIdx.y) * kRun;
   if (c >= a.channels || begin >= length) return;
   S* const state = a.state + a.slots[request] * a.slot + c;
@@ -37,12 +50,6 @@ template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThread
 #pragma unroll
     for (int k = 0; k < 8; ++k) to[k] = 0;
   };
-  float bias[8], w[kTaps ? kTaps : 1][8];  // kTaps: element j of the row of weights, channel by channel
-  a.bias.load(c, 0, bias);
-  if constexpr (kTaps > 0) {
-#pragma unroll
-    for (int j = 0; j < kTaps; ++j) a.weight.load(c * kTaps + j * 8, 0, w[j]);
-  }
   for (int i = begin; i < length && i < begin + kRun; ++i) {
     float sum[8];
 #pragma unroll
@@ -55,7 +62,8 @@ template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThread
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         const int at = k * (kTaps ? kTaps : 0) + u;
-        sum[k] += v[k] * (kTaps ? w[at / 8 % (kTaps ? kTaps : 1)][at % 8] : a.weight.one((c + k) * taps + u));
+        sum[k] += v[k] * (kTaps ? w[at / 8 % (kTaps ? kTaps : 1)][at % 8]
+                                : a.weight.one((c + k) * taps + u));
       }
     }
 #pragma unroll
@@ -72,53 +80,75 @@ template <class T, class S, int kTaps> __global__ void __launch_bounds__(kThread
   }
 }
 
-template <class Init, class Weights, class Forward> void need_conv(const Init& init, const Weights& weights, const Forward& max) {
+template <class Init, class Weights, class Forward>
+void need_conv(const Init& init, const Weights& weights, const Forward& max) {
   const fk_in* const state = fk_as_in(max.conv_state);
   need_16bit(max.x);
   need(init.channels % 8 == 0, "channels: a multiple of 8 only");
   need(init.kernel_size <= kTapsMost, "kernel_size: up to 9");
-  need(FK_DTYPE(state) == FK_F32 || FK_DTYPE(state) == FK_DTYPE(max.x), "conv_state: the dtype of x or float32 only");
+  need(FK_DTYPE(state) == FK_F32 || FK_DTYPE(state) == FK_DTYPE(max.x),
+       "conv_state: the dtype of x or float32 only");
   need_parameter(weights.weight, max.x);
   need_aligned(max.x);
   need_aligned(state);
   need(max.state_slots->shape[0] < 65536, "requests: fewer than 65536");
 }
 template <class Init, class Weights, class Forward>
-void run(const Init& init, const Weights& weights, const Forward& a, const int32_t* starts, const int32_t* has_state, int64_t longest, bool silu,
-         const fk_ctx& ctx) {
+void run(const Init& init, const Weights& weights, const Forward& a, const int32_t* starts,
+         const int32_t* has_state, int64_t longest, bool silu, const fk_ctx& ctx) {
   const int64_t requests = a.state_slots->shape[0];
   if (!requests || !longest) return;
-  const dim3 grid(unsigned(cdiv(init.channels, kThreads * 8)), unsigned(cdiv(longest, kRun)), unsigned(requests));
+  const dim3 grid(unsigned(cdiv(init.channels, kThreads * 8)), unsigned(cdiv(longest, kRun)),
+                  unsigned(requests));
   dispatch(a.x, [&](auto type) {
     using T = decltype(type);
     const auto go = [&](auto* state) {
       using S = std::remove_pointer_t<decltype(state)>;
-      const Conv<T, S> conv{fk::data<T>(a.x), state, fk::data<T>(a.out), parameter<T>(weights.weight), parameter<T>(weights.bias.or_null), starts,
-                            fk::data<int32_t>(a.state_slots), has_state, a.x->strides[0], a.conv_state->strides[0], a.conv_state->strides[1],
-                            int(init.channels), int(init.kernel_size), int(silu)};
-      launch(init.kernel_size == kUsual ? convolve<T, S, kUsual> : convolve<T, S, 0>, grid, kThreads, 0, ctx, conv);
+      const Conv<T, S> conv{fk::data<T>(a.x),
+                            state,
+                            fk::data<T>(a.out),
+                            parameter<T>(weights.weight),
+                            parameter<T>(weights.bias.or_null),
+                            starts,
+                            fk::data<int32_t>(a.state_slots),
+                            has_state,
+                            a.x->strides[0],
+                            a.conv_state->strides[0],
+                            a.conv_state->strides[1],
+                            int(init.channels),
+                            int(init.kernel_size),
+                            int(silu)};
+      launch(init.kernel_size == kUsual ? convolve<T, S, kUsual> : convolve<T, S, 0>, grid,
+             kThreads, 0, ctx, conv);
     };
-    if (FK_DTYPE(a.conv_state) == FK_F32) go(fk::data<float>(a.conv_state));
-    else go(fk::data<T>(a.conv_state));
+    if (FK_DTYPE(a.conv_state) == FK_F32)
+      go(fk::data<float>(a.conv_state));
+    else
+      go(fk::data<T>(a.conv_state));
   });
 }
 
 struct CausalConv1d : Base<fk::causal_conv1d> {
   using Base::Base;
-  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need&) {
     need_conv(init, weights, max);
     need(max.max_query_len <= int64_t{65535} * kRun, "max_query_len: up to 524280");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    run(init, weights, a, fk::data<int32_t>(a.cu_seqlens), fk::data<int32_t>(a.has_initial_state), a.max_query_len,
-        init.activation == FK_CAUSAL_CONV1D_ACTIVATION_SILU, ctx);
+    run(init, weights, a, fk::data<int32_t>(a.cu_seqlens), fk::data<int32_t>(a.has_initial_state),
+        a.max_query_len, init.activation == FK_CAUSAL_CONV1D_ACTIVATION_SILU, ctx);
   }
 };
 struct CausalConv1dUpdate : Base<fk::causal_conv1d_update> {
   using Base::Base;
-  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) { need_conv(init, weights, max); }
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need&) {
+    need_conv(init, weights, max);
+  }
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    run(init, weights, a, nullptr, nullptr, 1, init.activation == FK_CAUSAL_CONV1D_UPDATE_ACTIVATION_SILU, ctx);
+    run(init, weights, a, nullptr, nullptr, 1,
+        init.activation == FK_CAUSAL_CONV1D_UPDATE_ACTIVATION_SILU, ctx);
   }
 };
 FK_OP(causal_conv1d, CausalConv1d);

@@ -76,7 +76,6 @@ void run_chunks(const MatrixState<T, S>& s, int64_t requests, const fk_ctx& ctx)
 // The widest keys of the low-rank form exceed shared memory. longest: tokens of a request.
 template <Form kForm, class T, class S>
 void run(const MatrixState<T, S>& s, int64_t requests, int64_t longest, const fk_ctx& ctx) {
-  const dim3 grid(unsigned(requests * s.heads), unsigned(cdiv(s.values, kStepColumns)));
   if (s.starts) {
     const auto by_chunks = [&](auto pieces) {
       if constexpr (kForm == Form::gated)
@@ -88,10 +87,10 @@ void run(const MatrixState<T, S>& s, int64_t requests, int64_t longest, const fk
     if (s.width <= 128) return by_chunks(std::integral_constant<int, 2>{});
     if constexpr (kForm != Form::low_rank) return by_chunks(std::integral_constant<int, 4>{});
   }
-  const auto kernel = s.width <= 64    ? step_matrix<T, S, kForm, 4>
-                      : s.width <= 128 ? step_matrix<T, S, kForm, 8>
-                                       : step_matrix<T, S, kForm, 16>;
-  launch(kernel, grid, kStepThreads, 0, ctx, s);
+  const dim3 grid(unsigned(requests * s.heads), unsigned(cdiv(s.values, kStepColumns)));
+  if (s.width <= 64) return launch(step_matrix<T, S, kForm, 4, 128>, grid, 128, 0, ctx, s);
+  if (s.width <= 128) return launch(step_matrix<T, S, kForm, 4, 256>, grid, 256, 0, ctx, s);
+  launch(step_matrix<T, S, kForm, 8, 256>, grid, 256, 0, ctx, s);
 }
 // fill(s) adds the arguments which the forms do not share.
 template <Form kForm, class Init, class Forward, class Fill>

@@ -8,14 +8,15 @@
 
 namespace fkc {
 
-constexpr int kStepThreads = 128, kStepColumns = 32, kStepGroups = kStepThreads / 8;
+constexpr int kStepColumns = 32;
 
 // Sums over the rows of a block: of four columns with k or a, and with q, and of pairs of vectors.
 struct StepSums {
   float4 seen, with_q, pairs;  // pairs: q k, q b or k k, q q
 };
-// `parts` has room for the sums of four warps in eight lanes each.
-__device__ inline void sum_over_rows(float (&v)[12], StepSums (*parts)[8]) {
+// `parts` has room for the sums of the warps in eight lanes each.
+template <int kWarps>
+__device__ void sum_over_rows(float (&v)[12], StepSums (*parts)[8]) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
 #pragma unroll
   for (int i = 0; i < 12; ++i) {
@@ -29,7 +30,7 @@ __device__ inline void sum_over_rows(float (&v)[12], StepSums (*parts)[8]) {
 #pragma unroll
   for (int i = 0; i < 12; ++i) v[i] = 0;
 #pragma unroll
-  for (int w = 0; w < kStepThreads / 32; ++w) {
+  for (int w = 0; w < kWarps; ++w) {
     const StepSums& p = parts[w][lane % 8];
     v[0] += p.seen.x, v[1] += p.seen.y, v[2] += p.seen.z, v[3] += p.seen.w;
     v[4] += p.with_q.x, v[5] += p.with_q.y, v[6] += p.with_q.z, v[7] += p.with_q.w;
@@ -61,9 +62,9 @@ struct StepInputs {
   }
 };
 
-template <class T, class S, Form kForm, int kRows>
-__global__ void __launch_bounds__(kStepThreads) step_matrix(const MatrixState<T, S> s) {
-  __shared__ StepSums parts[2][kStepThreads / 32][8];
+template <class T, class S, Form kForm, int kRows, int kThreads>
+__global__ void __launch_bounds__(kThreads) step_matrix(const MatrixState<T, S> s) {
+  __shared__ StepSums parts[2][kThreads / 32][8];
   wait_for_inputs();
   const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads;
   const int begin = s.starts ? s.starts[request] : request;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kStepThreads) step_matrix(const MatrixState<T,
       sums[9] += kForm == Form::low_rank ? in.q[i] * in.b[i] : in.k[i] * in.k[i];
       sums[10] += in.q[i] * in.q[i];
     }
-    sum_over_rows(sums, parts[(t - begin) % 2]);
+    sum_over_rows<kThreads / 32>(sums, parts[(t - begin) % 2]);
     const float k_scale = s.normalize ? rsqrtf(sums[9] + s.eps) : 1.F;
     const float q_scale = s.scale * (s.normalize ? rsqrtf(sums[10] + s.eps) : 1.F);
     float add[4], out[4];

@@ -158,13 +158,14 @@ __global__ void __launch_bounds__(kScanChannels* kLanes) scan_channels(const Cha
 template <class T, class S, int kRequests>
 __global__ void __launch_bounds__(kItemThreads)
     step_channels(const ChannelScan<T, S> s, int lanes) {
-  wait_for_inputs();
   const int64_t item = item_of_thread();
   const int own = int(item / lanes), lane = int(item % lanes), first = int(blockIdx.y) * kRequests;
   const bool mine = own < s.channels;
   const int channel = mine ? own : 0;  // all lanes take part in the reduction
   float a[4], state[kRequests][4];
   load_floats(s.a + (int64_t(channel) * lanes + lane) * 4, a);
+  const float d = s.d.of(channel), bias = s.dt_bias.of(channel);
+  wait_for_inputs();
   S* rows[kRequests];
 #pragma unroll
   for (int r = 0; r < kRequests; ++r) {
@@ -172,7 +173,6 @@ __global__ void __launch_bounds__(kItemThreads)
     rows[r] = s.state + s.slots[request] * s.slot + channel * s.row + lane * 4;
     load_floats(rows[r], state[r]);
   }
-  const float d = s.d.of(channel), bias = s.dt_bias.of(channel);
 #pragma unroll
   for (int r = 0; r < kRequests; ++r) {
     const int request = min(first + r, s.requests - 1);
