@@ -8,7 +8,6 @@
 
 #include "baselines/models/parts/decoder.hpp"
 #include "baselines/models/parts/fp8.hpp"
-#include "baselines/models/parts/fp8_products.hpp"
 #include "baselines/models/parts/images.hpp"
 #include "baselines/models/parts/text_vectors.hpp"
 #include "core/engines/masked_diffusion/engine.hpp"

@@ -5,6 +5,7 @@
 
 #include "baselines/models/parts/decoder_form.hpp"
 #include "baselines/models/parts/decoder_weights.hpp"
+#include "baselines/models/parts/fp8_layers.hpp"
 #include "baselines/models/parts/latents.hpp"
 
 namespace fk::parts {
@@ -171,13 +172,12 @@ class Recording {
 
   // True if the contract self_attention describes the attention of this layer.
   bool is_self_attention(int64_t layer) const {
-    if (f_.products.on()) return false;
     const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
                        (f_.qk_norm == DecoderForm::QkNorm::head &&
                         (!f_.plus_one || n_.limits().weights() == DType::f32));
-    return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved && !turns_.cos &&
-           f_.attention_cap == 0 && f_.norm_weight && f_.gate.empty() &&
-           f_.inside_attention.empty() && c_.rope.query_beta == 0;
+    return norms && !f_.products.on() && !f_.bidirectional && f_.rotates(layer) &&
+           !f_.interleaved && !turns_.cos && f_.attention_cap == 0 && f_.norm_weight &&
+           f_.gate.empty() && f_.inside_attention.empty() && c_.rope.query_beta == 0;
   }
 
   Value attention(const std::string& at, int64_t layer, Value x) {
@@ -201,25 +201,14 @@ class Recording {
     Value q, k, v;
   };
 
-  // A product with matrices in fp8. `names` are those of the modules below a layer.
-  Value in_fp8(const std::string& path, const std::string& layer,
-               const std::vector<std::string>& names, const std::vector<int64_t>& rows, Value bias,
-               Value x) {
-    std::vector<ProductPart> parts;
-    for (size_t i = 0; i < names.size(); ++i) parts.push_back({below(layer, names[i]), rows[i]});
-    return fp8_product(n_, f_.products, path, parts, n_.shape(x)[1].value(), bias, x);
-  }
-
   Heads project(const std::string& at, int64_t layer, Value x) {
     const int64_t heads = c_.heads / n_.parallel().tp;
     const int64_t kv_heads = std::max<int64_t>(1, c_.kv_heads / n_.parallel().tp);
     const Value bias = weight_if(c_.attention_bias, "self_attention", at, "qkv_bias");
-    const int64_t q = c_.heads * c_.head_dim, kv = c_.kv_heads * c_.head_dim;
-    const Value all =
-        f_.products.on()
-            ? in_fp8(below(at, "qkv_proj"), layer_path(c_, layer), f_.qkv, {q, kv, kv}, bias, x)
-            : n_("linear", below(at, "qkv_proj"),
-                 {{"weight", n_.find("self_attention", at, "qkv")}, {"bias", bias}, {"x", x}});
+    const auto weight = [&] { return n_.find("self_attention", at, "qkv"); };
+    const Value all = f_.products.on() ? fp8_qkv(n_, f_, at, layer_path(c_, layer), bias, x)
+                                       : n_("linear", below(at, "qkv_proj"),
+                                            {{"weight", weight()}, {"bias", bias}, {"x", x}});
     const auto part = [&](int64_t first, int64_t count) {
       const int64_t width = c_.head_dim;
       return n_.reshape(n_.slice(all, 1, first * width, count * width),
@@ -293,9 +282,7 @@ class Recording {
     if (!f_.inside_attention.empty())
       inner = norm(below(layer_path(c_, layer), f_.inside_attention), inner);
     const Value bias = weight_if(f_.o_bias, "self_attention", at, "o_bias");
-    if (f_.products.on())
-      return in_fp8(below(at, "o_proj"), layer_path(c_, layer), {f_.o}, {c_.hidden_size}, bias,
-                    inner);
+    if (f_.products.on()) return fp8_output(n_, f_, at, layer_path(c_, layer), bias, inner);
     return share_of(below(at, "o_proj"),
                     {{"weight", n_.find("self_attention", at, "o")}, {"bias", bias}, {"x", inner}});
   }
@@ -380,7 +367,7 @@ class Recording {
               const std::vector<std::string>& up, const std::string& layer) {
     n_.common({{"intermediate_size", size}});
     const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
-    if (f_.products.on()) return dense_in_fp8(at, x, size, biases, up, layer);
+    if (f_.products.on()) return fp8_mlp(n_, f_, at, layer, x, size, {biases.up, biases.down});
     if (f_.gated && silu && !biases.up && !biases.down && f_.inside_mlp.empty())
       return n_("gated_mlp", at, {{"x", x}}, std::vector<std::string>(f_.fp8.on ? 1 : 0, "fp8"));
     if (!f_.gated && f_.inside_mlp.empty() && (exact || f_.activation == "gelu_tanh")) {
@@ -408,23 +395,6 @@ class Recording {
                     {{"weight", n_.find("gelu_mlp", at, "fc2")},
                      {"bias", weight_if(biases.down, "gelu_mlp", at, "fc2_bias")},
                      {"x", activated}});
-  }
-
-  // A gated MLP with matrices in fp8.
-  Value dense_in_fp8(const std::string& at, Value x, int64_t size, MlpBiases biases,
-                     const std::vector<std::string>& up, const std::string& layer) {
-    std::vector<std::string> names;
-    for (const auto& name : up) names.push_back(below(layer, name));
-    const Value up_bias =
-        biases.up ? n_.weight(gate_up_bias(at, names, size, n_.limits())) : Value{};
-    const Value wide = in_fp8(below(at, "gate_up_proj"), layer, up, {size, size}, up_bias, x);
-    Args args{{"size", size}, {"x", wide}};
-    const bool silu = f_.activation == "silu";
-    if (!silu) args.emplace_back("kind", f_.activation);
-    const Value activated =
-        n_(silu ? "silu_and_mul" : "activation_and_mul", below(at, "act_fn"), args);
-    return in_fp8(below(at, "down_proj"), layer, {f_.down}, {c_.hidden_size},
-                  weight_if(biases.down, "gelu_mlp", at, "fc2_bias"), activated);
   }
 
   // A mixture of experts, and its shared ones.
