@@ -53,34 +53,39 @@ __global__ void __launch_bounds__(32 * kWarps) narrow_gemv(const Arguments<T, O>
   for (int h = 0; h < 2; ++h)
     if (a.bias && first + h * 8 < a.n) bias[h] = to_float(a.bias[first + h * 8]);
   wait_for_inputs();
-  for (int tile = 0; tile < a.rows; tile += 8) {
-    float sums[2][4] = {};  // of the halves of steps, which do not wait for each other
+  const int tile = int(blockIdx.y) * 8;
+  uint4 x[kSteps];
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const int at = s * kStep + lane % 4 * 8;
-      if (s * kStep >= a.k) break;
-      const uint4 x = eight(a.x + (tile + row) * a.x_step, at, tile + row < a.rows && at < a.k);
-      const uint32_t left[2][4] = {{w[s][0].x, w[s][1].x, w[s][0].y, w[s][1].y},
-                                   {w[s][0].z, w[s][1].z, w[s][0].w, w[s][1].w}};
-      mma_m16n8k16<T>(sums[0], left[0], x.x, x.y);
-      mma_m16n8k16<T>(sums[1], left[1], x.z, x.w);
-    }
+  for (int s = 0; s < kSteps; ++s) {
+    const int at = s * kStep + lane % 4 * 8;
+    x[s] = eight(a.x + (tile + row) * a.x_step, at, tile + row < a.rows && at < a.k);
+  }
+  float sums[2][4] = {};  // of the halves of steps, which do not wait for each other
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int out_row = tile + lane % 4 * 2 + e % 2, column = first + e / 2 * 8;
-      if (out_row < a.rows && column < a.n)
-        a.out[int64_t(out_row) * a.n + column] =
-            from_float<O>(sums[0][e] + sums[1][e] + bias[e / 2]);
-    }
+  for (int s = 0; s < kSteps; ++s) {
+    const uint32_t left[2][4] = {{w[s][0].x, w[s][1].x, w[s][0].y, w[s][1].y},
+                                 {w[s][0].z, w[s][1].z, w[s][0].w, w[s][1].w}};
+    mma_m16n8k16<T>(sums[0], left[0], x[s].x, x[s].y);
+    mma_m16n8k16<T>(sums[1], left[1], x[s].z, x[s].w);
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int out_row = tile + lane % 4 * 2 + e % 2, column = first + e / 2 * 8;
+    if (out_row < a.rows && column < a.n)
+      a.out[int64_t(out_row) * a.n + column] = from_float<O>(sums[0][e] + sums[1][e] + bias[e / 2]);
   }
 }
 
 template <class T, class O>
 void multiply(const Arguments<T, O>& a, const fk_ctx& ctx) {
-  const auto kernel = a.k <= kStep       ? narrow_gemv<T, O, 1>
-                      : a.k <= 8 * kStep ? narrow_gemv<T, O, 8>
-                                         : narrow_gemv<T, O, 16>;
-  launch(kernel, unsigned(cdiv(a.n, kWarps * kOuts)), 32 * kWarps, 0, ctx, a);
+  const int64_t steps = cdiv(a.k, kStep);
+  const auto kernel = steps <= 1   ? narrow_gemv<T, O, 1>
+                      : steps <= 4 ? narrow_gemv<T, O, 4>
+                      : steps <= 6 ? narrow_gemv<T, O, 6>
+                      : steps <= 8 ? narrow_gemv<T, O, 8>
+                                   : narrow_gemv<T, O, 16>;
+  const dim3 grid(unsigned(cdiv(a.n, kWarps * kOuts)), unsigned(cdiv(a.rows, 8)));
+  launch(kernel, grid, 32 * kWarps, 0, ctx, a);
 }
 
 }  // namespace narrow

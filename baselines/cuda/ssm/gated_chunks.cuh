@@ -3,11 +3,10 @@
 // of a chunk up to token t, and F_t of those behind it:
 //   out_t = (E q)_t^T S + sum over s <= t of pairs[t][s] v_s,  S = E_last S + sum of (F k)_s v_s^T
 // gated_pairs() computes the pairs, q_t^T (decays between) k_s, once for all columns. Its exponents
-// are of decays, so nothing overflows. In scan_gated() a block has 64 columns of a head's state, in
-// registers as they come from tensor cores: a warp has 16 columns and half of the rows. While one
-// warp of a scheduler multiplies, the other one prepares the vectors of the next chunk. Level 1
-// allows no rounding of intermediate values to 16 bits, so factors are split
-// (parts/split_bf16.cuh).
+// are of decays, so nothing overflows. In scan_gated() a block has 64 columns of a head's state in
+// registers. A warp has 16 of them and half of the rows. While one warp of a scheduler multiplies,
+// the other one prepares the vectors of the next chunk. Level 1 allows no rounding of intermediate
+// values to 16 bits, so factors are split (parts/split_bf16.cuh).
 #pragma once
 #include "../parts/mma.cuh"
 #include "gated_inputs.cuh"
@@ -26,8 +25,8 @@ struct GatedScan : GatedInputs<T, S, kPieces> {
   using typename In::Vectors;
   float state[kTiles][4];
 
-  // Element `e` of tile `t` is row upper * kHalf + t * 8 + lane % 4 * 2 + e % 2 of the state, and
-  // column slice * 16 + lane / 4 + e / 2 * 8 of the block.
+  // Element `e` of tile `t` is in a row of the state and a column of the block:
+  //   upper * kHalf + t * 8 + lane % 4 * 2 + e % 2, and slice * 16 + lane / 4 + e / 2 * 8
   template <bool kStores>
   __device__ void move(S* of_head) {
 #pragma unroll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of gated_chunks.cuh in shared memory: those of the next chunk as they are, and the
-// vectors of two chunks with their decays, as terms of bfloat16.
+// The inputs of gated_chunks.cuh in shared memory. Those of the next chunk are there as they are.
+// Vectors of two chunks have their decays, and are terms of bfloat16.
 #pragma once
 #include "../parts/cp_async.cuh"
 #include "../parts/op.cuh"
@@ -25,8 +25,8 @@ struct GatedInputs {
   static constexpr int kParts = std::is_same_v<T, __nv_bfloat16> ? 1 : 2;  // terms of v
   using Vectors = Rows<kTokens, kWidth>;
   using Values = Rows<kTokens, kColumns>;
-  // Of a chunk, twice: (E q), (F k), v, and E_last. Once: inputs of the next chunk as they are, and
-  // the sums of the upper keys.
+  // Two chunks have (E q), (F k), v and E_last. One has inputs as they are, and the sums of the
+  // upper keys.
   static constexpr int kQ = 0, kK = kQ + kOutTerms * Vectors::kBytes,
                        kV = kK + kTerms * Vectors::kBytes, kLast = kV + kParts * Values::kBytes,
                        kBuffer = kLast + kWidth * 4;

@@ -90,7 +90,7 @@ void run(const MatrixState<T, S>& s, int64_t requests, int64_t longest, const fk
   const dim3 grid(unsigned(requests * s.heads), unsigned(cdiv(s.values, kStepColumns)));
   if (s.width <= 64) return launch(step_matrix<T, S, kForm, 4, 128>, grid, 128, 0, ctx, s);
   if (s.width <= 128) return launch(step_matrix<T, S, kForm, 4, 256>, grid, 256, 0, ctx, s);
-  launch(step_matrix<T, S, kForm, 8, 256>, grid, 256, 0, ctx, s);
+  launch(step_matrix<T, S, kForm, 16, 128>, grid, 128, 0, ctx, s);
 }
 // fill(s) adds the arguments which the forms do not share.
 template <Form kForm, class Init, class Forward, class Fill>

@@ -77,7 +77,7 @@ struct SelectiveScan : Base<fk::selective_scan> {
 };
 struct SelectiveScanUpdate : Base<fk::selective_scan_update> {
   using Base::Base;
-  static constexpr int64_t kMany = 16, kOfMany = 4;  // requests; of a thread
+  static constexpr int64_t kMany = 64, kOfMany = 4;  // requests; of a thread
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need&) {
     need_channels(init, max);
