@@ -25,7 +25,7 @@ struct SiluAndMul : Plain<fk::silu_and_mul> {
   }
 };
 // Activations by number. The two contracts have different lists.
-enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid, xielu, mish, clamp };
+enum class Of { relu, relu2, silu, sigmoid, tanh, quick_gelu, softcap, gelu, gelu_tanh, log_sigmoid, xielu, mish, clamp, asinh };
 __device__ double apply(Of f, double x, double alpha) {
   switch (f) {
     case Of::relu: return x > 0 ? x : 0;
@@ -39,6 +39,7 @@ __device__ double apply(Of f, double x, double alpha) {
     case Of::xielu: break;  // it has weights
     case Of::mish: return mish(x);
     case Of::clamp: return fmin(fmax(x, -alpha), alpha);
+    case Of::asinh: return asinh(x);
     case Of::gelu: return 0.5 * x * erfc(-x * 0.70710678118654752440);
     case Of::gelu_tanh: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
   }
@@ -59,7 +60,7 @@ struct Activation : Plain<fk::activation> {
       });
       return;
     }
-    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap, Of::log_sigmoid, Of::xielu, Of::mish, Of::clamp};
+    constexpr Of kOf[] = {Of::relu, Of::relu2, Of::silu, Of::sigmoid, Of::tanh, Of::quick_gelu, Of::softcap, Of::log_sigmoid, Of::xielu, Of::mish, Of::clamp, Of::asinh};
     const Of f = kOf[init.kind];
     const double alpha = init.alpha;
     for_each(a.x->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, apply(f, load(x, i), alpha)); });

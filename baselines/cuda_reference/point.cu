@@ -3,6 +3,7 @@
 // code, or with the same one and a smaller number. neighbor_table and sparse_conv: one thread for
 // each element.
 #include "common.cuh"
+#define FK_ATTENTION_PATCHES_EDITION 2  // with the field that the contract marks `since: 2`
 #include "fk/ops/attention_patches.h"
 #include "fk/ops/grid_coords.h"
 #include "fk/ops/neighbor_table.h"
@@ -177,12 +178,14 @@ struct AttentionPatches : Plain<fk::attention_patches> {
     const int64_t cells = a.rows->shape[0], all = a.padded_rows->shape[0], clouds = a.clouds->shape[0] - 1, patch = init.patch_size, ends = a.cu_seqlens->shape[0];
     const int32_t *rows = fk::data<int32_t>(a.rows), *ranks = fk::data<int32_t>(a.ranks), *firsts = fk::data<int32_t>(a.clouds);
     int32_t *padded = fk::data<int32_t>(a.padded_rows), *places = fk::data<int32_t>(a.places), *cu = fk::data<int32_t>(a.cu_seqlens);
+    float* mask = a.mask.or_null ? fk::data<float>(a.mask.or_null) : nullptr;
+    const int64_t masked = mask ? a.mask.or_null->shape[0] * patch : 0;
     int64_t* starts = static_cast<int64_t*>(ctx.scratch);  // of each cloud, and behind all, in places
     for_each(1, ctx, [=] __device__(int64_t) {
       int64_t at = 0, begun = 0;
       for (int64_t b = 0; b <= clouds; ++b) {
         const int64_t count = b < clouds ? firsts[b + 1] - firsts[b] : all - at;
-        const int64_t room = b < clouds && count > patch ? (count + patch - 1) / patch * patch : count;
+        const int64_t room = b < clouds && (mask || count > patch) ? (count + patch - 1) / patch * patch : count;
         starts[b] = at;
         for (int64_t j = at; j < at + room; j += patch) cu[begun++] = int32_t(j);
         at += room;
@@ -201,12 +204,14 @@ struct AttentionPatches : Plain<fk::attention_patches> {
     };
     for_each(all, ctx, [=] __device__(int64_t place) {
       const int64_t b = last_of(starts, place);
-      const int64_t at = place - starts[b], count = (b < clouds ? firsts[b + 1] : cells) - firsts[b], from = b < clouds && at >= count ? at - patch : at;
-      padded[place] = from < count ? rows[firsts[b] + from] : 0;
+      const int64_t at = place - starts[b], count = (b < clouds ? firsts[b + 1] : cells) - firsts[b], from = b < clouds && count > patch && at >= count ? at - patch : at;
+      const bool cell = from < count && (b < clouds || !mask);
+      padded[place] = cell ? rows[firsts[b] + from] : 0;
+      if (place < masked) mask[place] = cell ? 0 : -HUGE_VALF;
     });
     for_each(cells, ctx, [=] __device__(int64_t t) {
       const int64_t b = last_of(firsts, ranks[t]);
-      places[t] = int32_t(starts[b] + ranks[t] - firsts[b]);
+      places[t] = b == clouds && mask ? 0 : int32_t(starts[b] + ranks[t] - firsts[b]);
     });
   }
 };

@@ -15,7 +15,8 @@ enum class Function : int {
   log_sigmoid,
   xielu,
   mish,
-  clamp
+  clamp,
+  asinh
 };
 struct Activation {
   const void* x;
@@ -37,6 +38,13 @@ FK_INLINE Vf exp_beyond_linear(Vf x) {
   for (const float term : kTerms) p = p * x + term;
   const Vf series = x * x * p;
   return x > splat(-0.5f) ? series : exp(x) - 1.f - x;
+}
+
+// Lane by lane: it is for a few features of a model, and its sum of logarithms would cancel.
+FK_INLINE Vf asinh_of(Vf x) {
+  Vf out = x;
+  for (int lane = 0; lane < kLanes; ++lane) out[lane] = __builtin_asinhf(x[lane]);
+  return out;
 }
 
 // In the contract the exponent is at most -1e-6, so numbers above it have no quadratic term.
@@ -75,6 +83,8 @@ void activation_range(const Activation& a, int64_t begin, int64_t end) {
         return each([](Vf v) { return mish(v); });
       case Function::clamp:
         return each([&](Vf v) { return max(splat(-a.alpha), min(splat(a.alpha), v)); });
+      case Function::asinh:
+        return each([](Vf v) { return asinh_of(v); });
     }
   });
 }
@@ -93,6 +103,7 @@ static_assert(int(Function::softcap) == FK_ACTIVATION_KIND_SOFTCAP);
 static_assert(int(Function::log_sigmoid) == FK_ACTIVATION_KIND_LOG_SIGMOID);
 static_assert(int(Function::xielu) == FK_ACTIVATION_KIND_XIELU);
 static_assert(int(Function::clamp) == FK_ACTIVATION_KIND_CLAMP);
+static_assert(int(Function::asinh) == FK_ACTIVATION_KIND_ASINH);
 
 struct ActivationOp {
   using op = fk::activation;

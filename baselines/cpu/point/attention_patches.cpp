@@ -3,6 +3,7 @@
 #include "level.hpp"
 
 #ifdef FK_CPU_OPS
+#define FK_ATTENTION_PATCHES_EDITION 2  // with the field that the contract marks `since: 2`
 #include "fk/ops/attention_patches.h"
 #include "op.hpp"
 
@@ -11,6 +12,7 @@ namespace fk::cpu {
 struct AttentionPatchesOp {
   using op = fk::attention_patches;
   static constexpr fk_claims claims = cpu_claims;
+  static constexpr float kNoCell = -std::numeric_limits<float>::infinity();
 
   static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need& need) {
     need.scratch = max.rows->shape[0] * 4;
@@ -24,18 +26,27 @@ struct AttentionPatchesOp {
     auto *padded = data<int32_t>(args.padded_rows), *places = data<int32_t>(args.places);
     auto* cu = data<int32_t>(args.cu_seqlens);
     auto* place_of = static_cast<int32_t*>(ctx.scratch);  // of a rank
+    const fk_out* mask = args.mask.or_null;
     int64_t at = 0, begun = 0;
     for (int64_t b = 0; b <= clouds; ++b) {
       const int64_t from = firsts[b], count = (b < clouds ? firsts[b + 1] : cells) - from;
-      const int64_t room = b == clouds     ? all - at
-                           : count > patch ? (count + patch - 1) / patch * patch
-                                           : count;
+      const int64_t room = b == clouds             ? all - at
+                           : mask || count > patch ? (count + patch - 1) / patch * patch
+                                                   : count;
+      const bool placed = b < clouds || !mask;
       for (int64_t i = 0; i < count; ++i) {
-        padded[at + i] = rows[from + i];
-        place_of[from + i] = static_cast<int32_t>(at + i);
+        if (placed) padded[at + i] = rows[from + i];
+        place_of[from + i] = placed ? static_cast<int32_t>(at + i) : 0;
       }
-      for (int64_t i = count; i < room; ++i)
-        padded[at + i] = b < clouds ? padded[at + i - patch] : 0;
+      const bool filled = b < clouds && count > patch;
+      for (int64_t i = placed ? count : 0; i < room; ++i)
+        padded[at + i] = filled ? padded[at + i - patch] : 0;
+      if (mask) {
+        const int64_t end = std::min(at + room, mask->shape[0] * patch);
+        const int64_t seen = filled ? end : at + (placed ? count : 0);
+        std::fill(data<float>(mask) + at, data<float>(mask) + seen, 0.0F);
+        std::fill(data<float>(mask) + seen, data<float>(mask) + end, kNoCell);
+      }
       for (int64_t i = 0; i < room; i += patch) cu[begun++] = static_cast<int32_t>(at + i);
       at += room;
     }

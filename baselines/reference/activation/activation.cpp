@@ -48,6 +48,8 @@ struct Activation : Base<activation> {
         return mish(x);
       case FK_ACTIVATION_KIND_CLAMP:
         return std::clamp(x, -init.alpha, init.alpha);
+      case FK_ACTIVATION_KIND_ASINH:
+        return std::asinh(x);
       default:
         return init.alpha * std::tanh(x / init.alpha);
     }

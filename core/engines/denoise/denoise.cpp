@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <iterator>
 
 #include "core/base/error.hpp"
 #include "core/engines/request_tensors.hpp"
@@ -40,6 +41,13 @@ class Denoising {
         time_(input("time")),
         scale_(input("input_coefficients")),
         coefficients_(input("coefficients")) {
+    if (options_.noisy) {
+      number_ = static_cast<int32_t*>(step_.input("step"));
+      if (number_ == nullptr) fail("denoise", "the phase `step` has no input `step`");
+      noise_ = input("noise_coefficients");
+    }
+    for (Program* program : programs())
+      if (program != &begin_) more_tensors_.emplace_back(*program, of_phase(*program));
     for (Program* program : programs())
       if (program->axis("B") < 0) fail("denoise", "a phase has no axis `B`");
   }
@@ -54,6 +62,13 @@ class Denoising {
     if (memory == nullptr) fail("denoise", "the phase `step` has no input `" + name + "`");
     return memory;
   }
+  // The request's tensors which a phase has as inputs.
+  std::vector<RequestTensor> of_phase(Program& program) const {
+    std::vector<RequestTensor> all;
+    std::ranges::copy_if(options_.inputs, std::back_inserter(all),
+                         [&](const RequestTensor& t) { return program.input(t.name) != nullptr; });
+    return all;
+  }
   std::vector<Program*> programs() const {
     std::vector<Program*> all = {&begin_, &step_};
     if (end_) all.push_back(end_);
@@ -63,14 +78,24 @@ class Denoising {
   void run_batch() {
     int64_t count = static_cast<int64_t>(waiting_.size());
     for (Program* program : programs()) count = std::min(count, program->limit("B"));
-    for (int64_t b = 0; b < count; ++b) tensors_.write(b, waiting_[static_cast<size_t>(b)]);
+    for (int64_t b = 0; b < count; ++b) {
+      const Request& request = waiting_[static_cast<size_t>(b)];
+      tensors_.write(b, request);
+      for (RequestTensors& more : more_tensors_) more.write(b, request);
+    }
     for (Program* program : programs()) program->bind(program->axis("B"), count);
     begin_.run();
-    for (const DenoiseStep& step : options_.sampler.steps) {
+    for (size_t i = 0; i < options_.sampler.steps.size(); ++i) {
+      const DenoiseStep& step = options_.sampler.steps[i];
       std::fill_n(time_, count, static_cast<float>(step.time));
       scale_[0] = 0;
       scale_[1] = static_cast<float>(step.scale);
       std::ranges::copy(coefficients_of(step, options_), coefficients_);
+      if (options_.noisy) {
+        *number_ = static_cast<int32_t>(i);
+        noise_[0] = 1;
+        noise_[1] = static_cast<float>(step.noise);
+      }
       step_.run();
     }
     if (end_) end_->run();
@@ -97,7 +122,10 @@ class Denoising {
   Exchange& exchange_;
   const DenoiseOptions& options_;
   RequestTensors tensors_;
+  std::vector<RequestTensors> more_tensors_;  // of the phases step and end
   float *time_, *scale_, *coefficients_;
+  int32_t* number_ = nullptr;  // of a step; with noise_, only where steps add noise
+  float* noise_ = nullptr;
   std::deque<Request> waiting_;
 };
 

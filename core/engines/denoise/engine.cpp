@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engines/denoise/engine.hpp"
 
+#include <algorithm>
+
 #include "core/base/error.hpp"
 #include "core/engines/denoise/denoise.hpp"
 #include "core/engines/tensor_load.hpp"
@@ -25,7 +27,8 @@ class DenoiseEngine final : public Engine {
 
   int64_t axis_limit(const std::string& phase, const std::string& axis,
                      const Limits& limits) const override {
-    if (axis == "B") return limits.max_batch;
+    if (axis == "B")
+      return options_.batch > 0 ? std::min(options_.batch, limits.max_batch) : limits.max_batch;
     fail_axis(phase, axis, {"B"});
   }
 

@@ -11,7 +11,12 @@
 // input_coefficients[1]; input_coefficients[0] is 0, as for linear_combination. The next latent is
 // coefficients[0] * latent + coefficients[1] * prediction. With guidance, the coefficients 1 and 2
 // belong to the predictions with and without the condition. With a range, one more coefficient
-// belongs to the prediction cut to this range.
+// belongs to the prediction cut to this range. The phases step and end may have inputs with names
+// of the request's tensors, too.
+//
+// Steps which add noise have two more inputs. `step` [1] in i32 is the number of the step.
+// `noise_coefficients` [2] are 1 and the factor of the step's noise, which the model adds to the
+// latent first, from a tensor of the request.
 #pragma once
 #include <memory>
 #include <string>
@@ -27,6 +32,7 @@ struct DenoiseStep {
   double scale = 1;                   // of the latent, for the model's input
   double latent = 0, prediction = 0;  // factors
   double clipped = 0;                 // factor of the prediction, cut to the sampler's range
+  double noise = 0;                   // factor of the noise of this step
 };
 
 struct DiffusionSampler {
@@ -47,7 +53,9 @@ struct DenoiseOptions {
   double guidance = 1;  // 1: none
   // Names, each [B, ...]: outputs of the phase end, or of the last step.
   std::vector<std::string> outputs;
-  bool ends = false;  // there is a phase end
+  bool ends = false;   // there is a phase end
+  bool noisy = false;  // steps add noise
+  int64_t batch = 0;   // requests of a batch at most; 0: as many as the session takes
 };
 std::unique_ptr<Engine> denoise_engine(DenoiseOptions options);
 

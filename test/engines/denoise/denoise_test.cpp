@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If this fails, the denoise engine mixes requests of a batch, forgets a step, or combines the
-// predictions with and without the condition wrongly.
+// If this fails, the denoise engine mixes requests of a batch, or forgets a step or its noise. Or it
+// combines the predictions with and without the condition wrongly.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,22 +17,27 @@ constexpr int64_t kSteps = 6;
 
 const fk::Json kEuler = {{"_class_name", "EulerDiscreteScheduler"}, {"num_train_timesteps", 100}};
 
-std::unique_ptr<fk::Model> toy_denoiser(double guidance) {
+std::unique_ptr<fk::Model> toy_denoiser(double guidance, double shake = 0) {
   const fk::Json json{{"architectures", {"ToyDenoiser"}},
                       {"width", kWide},
                       {"guidance", guidance},
+                      {"shake", shake},
                       {"steps", kSteps},
                       {"scheduler", kEuler}};
   return fk::make_model("toy_denoiser", fk::Config(json, "toy"));
 }
 
 // The result of element i by the toy's own rule.
-double followed(const fk::Request& request, size_t i, double guidance) {
+double followed(const fk::Request& request, size_t i, double guidance, double shake = 0) {
   const fk::DiffusionSampler sampler = fk::read_sampler(fk::Config(kEuler, "scheduler"), kSteps);
   double x = static_cast<double>(request.tensors[0].values[i]);
   const double wanted = static_cast<double>(request.tensors[1].values[i]) +
                         static_cast<double>(request.tensors[2].values[0]);
-  for (const auto& step : sampler.steps) {
+  for (size_t s = 0; s < sampler.steps.size(); ++s) {
+    const auto& step = sampler.steps[s];
+    if (shake > 0)
+      x += shake * static_cast<double>(s + 1) *
+           static_cast<double>(request.tensors[3].values[s * kWide + i]);
     const double sum = x * step.scale + wanted;
     const double prediction = 0.25 * sum + guidance * (0.5 * sum - 0.25 * sum);
     x = step.latent * x + step.prediction * prediction;
@@ -43,8 +48,8 @@ double followed(const fk::Request& request, size_t i, double guidance) {
 }  // namespace
 
 TEST_CASE("requests of a batch make all steps, each from its own noise") {
-  const double guidance = GENERATE(1.0, 5.0);
-  const auto model = toy_denoiser(guidance);
+  const double guidance = GENERATE(1.0, 5.0), shake = GENERATE(0.0, 0.3);
+  const auto model = toy_denoiser(guidance, shake);
   auto requests = model->engine()->correctness_requests({}, 3);
   REQUIRE(requests.size() >= 3);
   fk::Limits limits;
@@ -58,7 +63,7 @@ TEST_CASE("requests of a batch make all steps, each from its own noise") {
     REQUIRE(answer.tensors[0].values.size() == kWide);
     double size = 0, error = 0;
     for (size_t i = 0; i < kWide; ++i) {
-      const double want = followed(request, i, guidance);
+      const double want = followed(request, i, guidance, shake);
       size = std::max(size, std::fabs(want));
       error = std::max(error, std::fabs(want - static_cast<double>(answer.tensors[0].values[i])));
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model of the denoise engine whose numbers a test can follow. Both predictions are the scaled
 // latent plus a share of the request's condition: a half in the first, a quarter in the second.
+// With `shake`, step i first adds shake * (i + 1) times its own row of the request's tensor
+// `shakes`.
 #include "core/exec/model.hpp"
 #include "core/engines/denoise/engine.hpp"
 
@@ -15,17 +17,27 @@ class ToyDenoiser final : public Model {
   explicit ToyDenoiser(const Config& config)
       : width_(config.integer("width")),
         guidance_(config.number("guidance")),
-        sampler_(read_sampler(config.child("scheduler"), config.integer("steps"))) {}
+        shake_(config.number("shake", 0)),
+        sampler_(read_sampler(config.child("scheduler"), config.integer("steps"))) {
+    for (size_t i = 0; i < sampler_.steps.size(); ++i)
+      sampler_.steps[i].noise = shake_ * static_cast<double>(i + 1);
+  }
 
   std::unique_ptr<Engine> engine() const override {
-    return denoise_engine(
-        {.inputs = {{"noise", {width_}},
-                    {"wanted", {width_}},
-                    {.name = "row", .shape = {1}, .below = 3, .dtype = DType::i64}},
-         .sampler = sampler_,
-         .guidance = guidance_,
-         .outputs = {"result"},
-         .ends = true});
+    DenoiseOptions options{
+        .inputs = {{"noise", {width_}},
+                   {"wanted", {width_}},
+                   {.name = "row", .shape = {1}, .below = 3, .dtype = DType::i64}},
+        .sampler = sampler_,
+        .guidance = guidance_,
+        .outputs = {"result"},
+        .ends = true};
+    if (shake_ > 0) {
+      options.inputs.push_back({"shakes", {steps(), width_}});
+      options.noisy = true;
+      options.batch = 1;
+    }
+    return denoise_engine(std::move(options));
   }
 
   void forward(Net& n, const std::string& phase) const override {
@@ -33,6 +45,7 @@ class ToyDenoiser final : public Model {
     const Value condition = n.state("condition", DType::f32, {n.axis("B"), width_});
     if (phase == "begin") {
       copy(n, "noise", 1, latent);
+      if (shake_ > 0) shakes(n);
       condition_of(n, condition);
     } else if (phase == "step") {
       step(n, latent, condition);
@@ -65,7 +78,22 @@ class ToyDenoiser final : public Model {
     const Value from = n.input(input, DType::f32, {n.axis("B"), width_});
     n("scaled_add", input, {{"scale", scale}, {"y", from}, {"out", to}});
   }
+  int64_t steps() const { return static_cast<int64_t>(sampler_.steps.size()); }
+  Value shakes(Net& n) const {
+    return n.input("shakes", DType::f32, {n.axis("B"), steps(), width_});
+  }
+  void shake(Net& n, Value latent) const {
+    const Value own = n("gather_rows", "own_shake",
+                        {{"x", n.reshape(n.slice(shakes(n), 0, 0, 1), {steps(), width_})},
+                         {"rows", n.input("step", DType::i32, {1})}});
+    n("linear_combination", "shake",
+      {{"num_terms", 1},
+       {"coefficients", n.input("noise_coefficients", DType::f32, {2})},
+       {"x", std::vector<Value>{own}},
+       {"out", n.slice(latent, 0, 0, 1)}});
+  }
   void step(Net& n, Value latent, Value condition) const {
+    if (shake_ > 0) shake(n, latent);
     const Value scaled = n.zeros(DType::f32, n.shape(latent));
     n("linear_combination", "scaled",
       {{"num_terms", 1},
@@ -88,7 +116,7 @@ class ToyDenoiser final : public Model {
   }
 
   int64_t width_;
-  double guidance_;
+  double guidance_, shake_;
   DiffusionSampler sampler_;
 };
 
