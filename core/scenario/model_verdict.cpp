@@ -183,9 +183,8 @@ bool is_routed(const Config& config, DType dtype) {
 }
 
 double coarse_limit(const Config& config, int64_t layers) {
-  if (!config.has("quantization_config")) return 0;
-  const Config quantization = config.child("quantization_config");
-  if (quantization.text("activation_scheme", "none") != "dynamic") return 0;
+  const Quantization q = Quantization::of(config);
+  if (q.inputs != "dynamic" || q.method == "bitsandbytes") return 0;
   return 0.2 * std::sqrt(static_cast<double>(layers));
 }
 

@@ -100,6 +100,14 @@ void read_compressed(const Config& c, Quantization& q) {
   }
 }
 
+// Scales of rows; each token of the inputs has a scale.
+void read_fbgemm(const Config& c, Quantization& q) {
+  only(c, {"quant_method", "activation_scale_ub", "modules_to_not_convert"});
+  if (!(c.number("activation_scale_ub", 1200) > 0))
+    c.fail_at("activation_scale_ub", "a bound is above 0");
+  q.inputs = "dynamic";
+}
+
 void read_bitsandbytes(const Config& c, Quantization& q) {
   for (const char* key : {"load_in_4bit", "_load_in_4bit"})
     if (c.boolean(key, false)) c.fail_at(key, "4 bits are not supported, only load_in_8bit");
@@ -136,6 +144,8 @@ Quantization Quantization::of(const Config& config) {
     read_fp8(c, q);
   } else if (q.method == "compressed-tensors") {
     read_compressed(c, q);
+  } else if (q.method == "fbgemm_fp8") {
+    read_fbgemm(c, q);
   } else if (q.method == "bitsandbytes") {
     read_bitsandbytes(c, q);
   } else if (q.method == "mxfp4") {
@@ -143,7 +153,8 @@ Quantization Quantization::of(const Config& config) {
   } else {
     c.fail_at(
         "quant_method", "checkpoints of the method `" + excerpt(q.method) + "` are not supported",
-        "supported: fp8, compressed-tensors (8 bits), bitsandbytes (8 bits), mxfp4 (gpt_oss)");
+        "supported: fp8, fbgemm_fp8, compressed-tensors (8 bits), bitsandbytes (8 bits), mxfp4 "
+        "(gpt_oss)");
   }
   return q;
 }

@@ -85,7 +85,7 @@ Checkpoint::Scaling Checkpoint::scaling(const std::string& name) const {
          did_you_mean(scales.back(), names()));
   need_float(*s.scales);
   find_blocks(matrix, quantization_, s);
-  for (const char* input : {".input_scale", ".activation_scale"}) {
+  for (const char* input : {".input_scale", ".activation_scale", ".input_scale_ub"}) {
     if (!has(module + input)) continue;
     s.beside.push_back(module + input);
     s.has_input_scale = true;

@@ -142,7 +142,8 @@ class Reader {
 
   void read_quantized() {
     const std::string method = word(d_, "quantized", {"none", "fp8", "mxfp4"});
-    if (method == "fp8") f_.fp8 = read_fp8(config_);
+    if (method == "fp8" && f_.latent.kv_rank > 0) f_.fp8 = read_fp8(config_);
+    if (method == "fp8" && f_.latent.kv_rank == 0) f_.products = read_fp8_products(config_);
     f_.mxfp4 = method == "mxfp4" && Quantization::of(config_).method == method;
     if (!f_.mxfp4) return;
     for (const char* key : {"hidden_size", "intermediate_size"})
@@ -459,7 +460,7 @@ bool DecoderForm::is_plain() const {
   const bool names = qkv == llama_qkv && up == llama_up && o == "self_attn.o_proj" &&
                      down == "mlp.down_proj" && before_attention == "input_layernorm" &&
                      before_mlp == "post_attention_layernorm";
-  return names && has_plain_layers();
+  return names && has_plain_layers() && !products.on();
 }
 
 bool DecoderForm::has_plain_layers() const {

@@ -112,9 +112,10 @@ struct DecoderForm {
     return mixture.experts > 0 && mixture.layers[static_cast<size_t>(layer)];
   }
 
-  // Matrices which keep their form in the checkpoint: all in blocks of fp8, or those of experts in
-  // mxfp4.
+  // Matrices which keep their form in the checkpoint. All are in blocks of fp8 beside latents. Those
+  // of dense layers are in fp8, those of experts in mxfp4.
   Fp8 fp8;
+  Fp8Products products;
   bool mxfp4 = false;
 
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1, logit_cap = 0;

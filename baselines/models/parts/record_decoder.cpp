@@ -5,6 +5,7 @@
 
 #include "baselines/models/parts/decoder_form.hpp"
 #include "baselines/models/parts/decoder_weights.hpp"
+#include "baselines/models/parts/fp8_layers.hpp"
 #include "baselines/models/parts/latents.hpp"
 
 namespace fk::parts {
@@ -175,9 +176,9 @@ class Recording {
     const bool norms = f_.qk_norm == DecoderForm::QkNorm::none ||
                        (f_.qk_norm == DecoderForm::QkNorm::head &&
                         (!f_.plus_one || n_.limits().weights() == DType::f32));
-    return norms && !f_.bidirectional && f_.rotates(layer) && !f_.interleaved && !turns_.cos &&
-           f_.attention_cap == 0 && f_.norm_weight && f_.gate.empty() &&
-           f_.inside_attention.empty() && c_.rope.query_beta == 0;
+    return norms && !f_.products.on() && !f_.bidirectional && f_.rotates(layer) &&
+           !f_.interleaved && !turns_.cos && f_.attention_cap == 0 && f_.norm_weight &&
+           f_.gate.empty() && f_.inside_attention.empty() && c_.rope.query_beta == 0;
   }
 
   Value attention(const std::string& at, int64_t layer, Value x) {
@@ -201,13 +202,14 @@ class Recording {
     Value q, k, v;
   };
 
-  Heads project(const std::string& at, Value x) {
+  Heads project(const std::string& at, int64_t layer, Value x) {
     const int64_t heads = c_.heads / n_.parallel().tp;
     const int64_t kv_heads = std::max<int64_t>(1, c_.kv_heads / n_.parallel().tp);
-    const Value all = n_("linear", below(at, "qkv_proj"),
-                         {{"weight", n_.find("self_attention", at, "qkv")},
-                          {"bias", weight_if(c_.attention_bias, "self_attention", at, "qkv_bias")},
-                          {"x", x}});
+    const Value bias = weight_if(c_.attention_bias, "self_attention", at, "qkv_bias");
+    const auto weight = [&] { return n_.find("self_attention", at, "qkv"); };
+    const Value all = f_.products.on() ? fp8_qkv(n_, f_, at, layer_path(c_, layer), bias, x)
+                                       : n_("linear", below(at, "qkv_proj"),
+                                            {{"weight", weight()}, {"bias", bias}, {"x", x}});
     const auto part = [&](int64_t first, int64_t count) {
       const int64_t width = c_.head_dim;
       return n_.reshape(n_.slice(all, 1, first * width, count * width),
@@ -252,7 +254,7 @@ class Recording {
     const Heads h =
         f_.qk_norm == DecoderForm::QkNorm::full         ? project_apart(layer_path(c_, layer), x)
         : f_.qk_norm == DecoderForm::QkNorm::head_layer ? project_and_norm(layer_path(c_, layer), x)
-                                                        : project(at, x);
+                                                        : project(at, layer, x);
     const Value q = h.q, k = h.k, v = h.v;
     const auto norm_heads = [&](DecoderForm::QkNorm when) {
       if (f_.qk_norm != when) return;
@@ -280,10 +282,10 @@ class Recording {
     if (!f_.gate.empty()) inner = gated(at, layer, x, inner);
     if (!f_.inside_attention.empty())
       inner = norm(below(layer_path(c_, layer), f_.inside_attention), inner);
+    const Value bias = weight_if(f_.o_bias, "self_attention", at, "o_bias");
+    if (f_.products.on()) return fp8_output(n_, f_, at, layer_path(c_, layer), bias, inner);
     return share_of(below(at, "o_proj"),
-                    {{"weight", n_.find("self_attention", at, "o")},
-                     {"bias", weight_if(f_.o_bias, "self_attention", at, "o_bias")},
-                     {"x", inner}});
+                    {{"weight", n_.find("self_attention", at, "o")}, {"bias", bias}, {"x", inner}});
   }
 
   // Multiplies queries by a factor of their position. The op needs keys too, and gets zeros.
@@ -366,6 +368,7 @@ class Recording {
               const std::vector<std::string>& up, const std::string& layer) {
     n_.common({{"intermediate_size", size}});
     const bool exact = f_.activation == "gelu", silu = f_.activation == "silu";
+    if (f_.products.on()) return fp8_mlp(n_, f_, at, layer, x, size, {biases.up, biases.down});
     if (f_.gated && silu && !biases.up && !biases.down && f_.inside_mlp.empty())
       return n_("gated_mlp", at, {{"x", x}}, std::vector<std::string>(f_.fp8.on ? 1 : 0, "fp8"));
     if (!f_.gated && f_.inside_mlp.empty() && (exact || f_.activation == "gelu_tanh")) {

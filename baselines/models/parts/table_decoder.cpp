@@ -16,8 +16,8 @@ std::string table_refusal(const DecoderForm& form, const Parallel& parallel) {
     return "a norm inside of a block cannot be divided between ranks";
   if (parallel.ranks() > 1 && form.vision)
     return "a tower of images cannot be divided between ranks";
-  if (parallel.ranks() > 1 && form.fp8.on)
-    return "matrices in blocks of fp8 cannot be divided between ranks";
+  if (parallel.ranks() > 1 && (form.fp8.on || form.products.on()))
+    return "matrices in fp8 cannot be divided between ranks";
   if (parallel.ranks() > 1 && (form.mixture.bias || form.mxfp4))
     return "experts with biases or in mxfp4 cannot be divided between ranks";
   if (parallel.ep > 1 && form.mixture.jitter > 0)
@@ -32,6 +32,13 @@ std::vector<Model::Unread> table_unread(const DecoderForm& form) {
       list.push_back({layer_path(form.base, i) + "." + name, "a mask", ""});
   if (form.sounds)
     list.push_back({form.sounds->path + ".audio_bos_eos_token.", "ends of sounds", ""});
+  std::vector<std::string> products = form.qkv;
+  products.insert(products.end(), form.up.begin(), form.up.end());
+  products.insert(products.end(), {form.o, form.down});
+  for (int64_t i = 0; !form.products.bound.empty() && i < form.base.layers; ++i)
+    for (const auto& name : products)
+      list.push_back({layer_path(form.base, i) + "." + name + form.products.bound,
+                      "a bound of the scales of inputs", ""});
   for (int64_t i = 0; i < form.further_layers; ++i)
     list.push_back(
         {layer_path(form.base, form.base.layers + i) + ".", "next-token prediction", ""});
