@@ -353,18 +353,17 @@ class Reader {
 
   // Chooses the layers with a mixture. All layers have one, except those which a rule makes dense.
   void choose_layers(const Config& moe) {
-    const auto count = f_.base.layers;
     const Config layers =
         moe.has("layers") ? moe.child("layers") : Config(Json::object(), moe.where() + ".layers");
-    const int64_t every = layers.integer("every", 1), from = layers.integer("from", 0);
-    const int64_t last = layers.integer("last", -1);
+    const int64_t every = layers.integer("every", 1), from = layers.integer("from", 0),
+                  last = layers.integer("last", -1);
     const std::vector<int64_t> dense = layers.integers("dense", {});
     const std::vector<std::string> types = layers.texts("types", {});
     if (every < 1) config_.fail("experts in every " + std::to_string(every) + "th layer");
-    if (!types.empty() && static_cast<int64_t>(types.size()) != count)
+    if (!types.empty() && std::ssize(types) != f_.base.layers)
       config_.fail("a list of " + std::to_string(types.size()) + " kinds of MLP for " +
-                   std::to_string(count) + " layers");
-    for (int64_t i = 0; i < count; ++i) {
+                   std::to_string(f_.base.layers) + " layers");
+    for (int64_t i = 0; i < f_.base.layers; ++i) {
       bool sparse = (i + 1) % every == 0 && i >= from && (last < 0 || i <= last) &&
                     !std::ranges::count(dense, i);
       if (!types.empty()) {

@@ -9,7 +9,7 @@
 #include "baselines/models/parts/decoder.hpp"
 #include "baselines/models/parts/fp8.hpp"
 #include "baselines/models/parts/images.hpp"
-#include "baselines/models/parts/sounds.hpp"
+#include "baselines/models/parts/speech/sounds.hpp"
 #include "baselines/models/parts/text_vectors.hpp"
 #include "core/engines/masked_diffusion/engine.hpp"
 
@@ -112,8 +112,8 @@ struct DecoderForm {
     return mixture.experts > 0 && mixture.layers[static_cast<size_t>(layer)];
   }
 
-  // Matrices which keep their form in the checkpoint. All are in blocks of fp8 beside latents. Those
-  // of dense layers are in fp8, those of experts in mxfp4.
+  // Matrices which keep their form in the checkpoint. All are in blocks of fp8 beside latents.
+  // Those of dense layers are in fp8, those of experts in mxfp4.
   Fp8 fp8;
   Fp8Products products;
   bool mxfp4 = false;

@@ -42,7 +42,6 @@ class Recording {
     return s;
   }
   bool rms() const { return f_.norm == DecoderForm::Norm::rms; }
-
   Value add(const std::string& at, Value a, Value b) {
     return n_("add", at + ".add", {{"a", a}, {"b", b}});
   }
@@ -203,8 +202,8 @@ class Recording {
   };
 
   Heads project(const std::string& at, int64_t layer, Value x) {
-    const int64_t heads = c_.heads / n_.parallel().tp;
-    const int64_t kv_heads = std::max<int64_t>(1, c_.kv_heads / n_.parallel().tp);
+    const int64_t tp = n_.parallel().tp, heads = c_.heads / tp,
+                  kv_heads = std::max<int64_t>(1, c_.kv_heads / tp);
     const Value bias = weight_if(c_.attention_bias, "self_attention", at, "qkv_bias");
     const auto weight = [&] { return n_.find("self_attention", at, "qkv"); };
     const Value all = f_.products.on() ? fp8_qkv(n_, f_, at, layer_path(c_, layer), bias, x)
@@ -378,7 +377,7 @@ class Recording {
       return n_("gelu_mlp", at, {{"x", x}, {"approximate", exact ? "none" : "tanh"}}, with);
     }
     const Value weight =
-        f_.gated ? n_.find("gated_mlp", at, "gate_up") : n_.find("gelu_mlp", at, "fc1");
+        n_.find(f_.gated ? "gated_mlp" : "gelu_mlp", at, f_.gated ? "gate_up" : "fc1");
     std::vector<std::string> names;
     for (const auto& name : up) names.push_back(below(layer, name));
     const Value bias = f_.gated && biases.up ? n_.weight(gate_up_bias(at, names, size, n_.limits()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baselines/models/parts/sounds.hpp"
+#include "baselines/models/parts/speech/sounds.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
