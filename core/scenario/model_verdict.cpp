@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/base/error.hpp"
+#include "core/scenario/run_report.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/tensor/random.hpp"
 
@@ -182,9 +183,11 @@ bool is_routed(const Config& config, DType dtype) {
          (has("num_local_experts") || has("num_experts") || has("n_routed_experts"));
 }
 
-double coarse_limit(const Config& config, int64_t layers) {
-  const Quantization q = Quantization::of(config);
-  if (q.inputs != "dynamic" || q.method == "bitsandbytes") return 0;
+double coarse_limit(const Config& config, int64_t layers, const std::vector<OpRow>& ops) {
+  // Models without these ops read such a checkpoint as floats, and round nothing.
+  const bool rounds = std::ranges::any_of(
+      ops, [](const OpRow& row) { return row.op.find("fp8") != std::string::npos; });
+  if (!rounds || Quantization::of(config).inputs != "dynamic") return 0;
   return 0.2 * std::sqrt(static_cast<double>(layers));
 }
 

@@ -13,6 +13,8 @@
 
 namespace fk {
 
+struct OpRow;
+
 // Empty, or why the errors are too large.
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
 // The worst error as a multiple of its limit; above 1 where judge_errors() has a reason. Infinite:
@@ -41,11 +43,11 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
 int64_t layer_count(const Config& config);
 bool is_routed(const Config& config, DType dtype);
 
-// The baseline's allowed error when activations are rounded to f8e4m3, as a share of the spread; 0
-// otherwise. Rounding in 16 bits moves inputs over the boundaries between f8 numbers. After a few
-// layers two roundings are independent. They differ by sqrt(2/12) of a step, which is 0.037 of the
-// value (rms). With some eight inputs per layer, that is 0.1 sqrt(layers) in all. Twice that is
-// allowed.
-double coarse_limit(const Config& config, int64_t layers);
+// The baseline's allowed error when activations are rounded to f8e4m3 by `ops`, as a share of the
+// spread; 0 otherwise. Rounding in 16 bits moves inputs over the boundaries between f8 numbers.
+// After a few layers two roundings are independent. They differ by sqrt(2/12) of a step, which is
+// 0.037 of the value (rms). With some eight inputs per layer, that is 0.1 sqrt(layers) in all.
+// Twice that is allowed.
+double coarse_limit(const Config& config, int64_t layers, const std::vector<OpRow>& ops);
 
 }  // namespace fk

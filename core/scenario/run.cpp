@@ -247,7 +247,7 @@ class ScenarioRun {
     r.correctness.errors = compared("baseline", round);
     // The baseline has no rival: its limit is `verify`'s.
     const DType dtype = scenario_.limits.dtype;
-    const double coarse = coarse_limit(scenario_.config, report_.layers);
+    const double coarse = coarse_limit(scenario_.config, report_.layers, r.ops);
     const ErrorScale scale{dtype, report_.layers, verify_limit(dtype, report_.layers), coarse};
     r.correctness.limits = metric().baseline_limits(r.correctness.errors, scale);
     r.correctness.why = judge_errors(r.correctness.errors, r.correctness.limits);

@@ -22,7 +22,8 @@ class SwapAbWeight {
     if (k % 64) return "in_features: a multiple of 64 only";
     // With more rows, cuBLAS is faster unless the matrix is large. A slim matrix takes little time
     // itself, but this kernel's weights arrive while the one before it ends.
-    const bool slim = rows > 16 && rows <= 32 && n <= swap_ab::kSlim && k >= 4 * n;
+    const bool slim =
+        rows > 16 && rows <= 32 && n <= swap_ab::kSlim && k >= 4 * n && k <= swap_ab::kSlimMost;
     if (!slim && n < (rows > 32 ? swap_ab::kWide : swap_ab::kNarrow))
       return "out_features: too few for so many rows of x";
     return nullptr;

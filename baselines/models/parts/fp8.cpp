@@ -24,6 +24,8 @@ void read_group(const Config& c, Fp8Products& form) {
   if (groups.keys().size() != 1) return;
   const Config group = groups.child(groups.keys().front());
   if (!group.has("weights") || !group.has("input_activations")) return;
+  const std::vector<std::string> targets = list_of(group, "targets");
+  if (group.has("targets") && targets != std::vector<std::string>{"Linear"}) return;
   const Config weights = group.child("weights"), inputs = group.child("input_activations");
   if (weights.text("type", "int") != "float" || inputs.text("type", "int") != "float") return;
   const bool of_tokens = inputs.json().value("dynamic", Json(false)) == Json(true) &&
@@ -89,6 +91,9 @@ Fp8Products read_fp8_products(const Config& config) {
     const auto refuse = [&] {
       c.fail_at("ignore", "`" + excerpt(entry) + "` is no pattern that can be read here");
     };
+    // A repeated group may take exponential time.
+    for (const char* repeated : {")*", ")+", "){"})
+      if (entry.find(repeated) != std::string::npos) refuse();
     if (entry.size() > kPattern) refuse();
     try {
       const std::regex pattern(entry.substr(3));

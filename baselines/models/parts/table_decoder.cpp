@@ -176,6 +176,8 @@ class TableLayers final : public DenseDecoder {
 
 std::unique_ptr<Model> make_table_decoder(const Config& description, const Config& config) {
   DecoderForm form = read_decoder_form(description, config);
+  if (form.vision && form.sounds && form.vision->placeholder == form.sounds->placeholder)
+    description.fail_at("sounds", "images and sounds have the same token in a prompt");
   if (form.diffusion) return make_diffusion(std::move(form));
   if (form.bidirectional) return std::make_unique<TableBidirectional>(std::move(form));
   if (form.is_plain() && (form.mixture.experts > 0 || form.latent.kv_rank > 0))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logarithms of the probabilities of given tokens. Beside the errors of all values:
-//   nll_error  mean of |difference| in nats, over all tokens
 //   nll_bias   the difference of the means in nats, by which the perplexity is off
+//   nll_error  mean of |difference| in nats, over all tokens; not judged, as rms is
+//   tokens     not judged
 #include <algorithm>
 #include <cmath>
 
@@ -20,20 +21,18 @@ class LikelihoodMetric final : public ValueMetric {
       error += std::fabs(d), bias += d;
     }
     const auto count = static_cast<double>(want.values.size());
-    errors.more = {{"nll_error", "difference of log-probabilities, in nats", error / count},
-                   {"nll_bias", "difference of their means, in nats", std::fabs(bias) / count}};
+    errors.more = {{"nll_bias", "difference of the means, in nats", std::fabs(bias) / count},
+                   {"nll_error", "difference of log-probabilities, in nats", error / count},
+                   {"tokens", "tokens with a log-probability", count}};
   }
 
-  // Neither mean exceeds the largest errors.
+  // Errors of rounding have no sign, so their mean shrinks with the root of the number of tokens.
   std::vector<double> limits(const ErrorNumbers& own, const ErrorNumbers* rival,
                              double worst1) const override {
-    if (own.more.empty()) return {};
-    double error = worst1 * own.spread, bias = error;
-    if (rival) {
-      error = std::max(error, kOfBaseline * rival->more[0].value);
-      bias = std::max(bias, kOfBaseline * rival->more[1].value);
-    }
-    return {error, bias};
+    if (own.more.size() < 3) return {};
+    double bias = 3 * worst1 * own.spread / std::sqrt(std::max(own.more[2].value, 1.0));
+    if (rival) bias = std::max(bias, kOfBaseline * rival->more[0].value);
+    return {bias, HUGE_VAL, HUGE_VAL};
   }
 };
 

@@ -32,17 +32,19 @@ double distance(const NamedTensor& positions, int64_t i, int64_t j) {
   return std::sqrt(squares);
 }
 
-double lddt_loss(const NamedTensor& got, const NamedTensor& want) {
+// A structure without near atoms is judged by all its distances.
+double lddt_loss(const NamedTensor& got, const NamedTensor& want, double reach = kReach) {
   double lost = 0, all = 0;
   for (int64_t i = 0; i < want.shape[0]; ++i) {
     for (int64_t j = i + 1; j < want.shape[0]; ++j) {
       const double d = distance(want, i, j);
-      if (d >= kReach) continue;
+      if (d >= reach) continue;
       const double error = std::abs(distance(got, i, j) - d);
       for (const double off : kOff) lost += error < off ? 0 : 1;  // a NaN is lost
       all += static_cast<double>(std::size(kOff));
     }
   }
+  if (all == 0 && reach == kReach) return lddt_loss(got, want, HUGE_VAL);
   return all > 0 ? lost / all : 0;
 }
 
@@ -71,7 +73,7 @@ double correlation_loss(const std::vector<double>& a, const std::vector<double>&
     bb += (b[i] - mean_b) * (b[i] - mean_b);
     ab += (a[i] - mean_a) * (b[i] - mean_b);
   }
-  if (!(bb > 0)) return 0;  // the oracle tells no atoms apart
+  if (bb == 0) return 0;  // the oracle tells no atoms apart
   const double loss = 1 - ab / std::sqrt(aa * bb);
   return std::isnan(loss) ? HUGE_VAL : loss;
 }

@@ -28,15 +28,16 @@ TEST_CASE("nll knows a shift of all log-probabilities from noise, and refuses a 
   const fk::ErrorScale scale{fk::DType::f32, 8, 0.01, 0};
   const fk::Answers want = likelihoods(0, 0);
   const fk::ErrorNumbers noisy = nll->compare(likelihoods(0, 0.01), want, false);
-  REQUIRE(noisy.more.size() == 2);
-  CHECK(std::abs(noisy.more[0].value - 0.008) < 0.001);  // the mean of |normal| is 0.8
-  CHECK(noisy.more[1].value < 0.001);
+  REQUIRE(noisy.more.size() == 3);
+  CHECK(std::abs(noisy.more[1].value - 0.008) < 0.001);  // the mean of |normal| is 0.8
+  CHECK(noisy.more[0].value < 0.001);
+  CHECK(noisy.more[2].value == 2000);
   const fk::ErrorNumbers moved = nll->compare(likelihoods(0.5, 0), want, false);
-  CHECK(std::abs(moved.more[1].value - 0.5) < 1e-3);
+  CHECK(std::abs(moved.more[0].value - 0.5) < 1e-3);
   const fk::ErrorLimits limits = nll->candidate_limits(noisy, scale);
-  REQUIRE(limits.more.size() == 2);
-  for (size_t i = 0; i < 2; ++i) {
-    CHECK(noisy.more[i].value <= limits.more[i]);
-    CHECK(moved.more[i].value > limits.more[i]);
-  }
+  REQUIRE(limits.more.size() == 3);
+  CHECK(noisy.more[0].value <= limits.more[0]);
+  CHECK(moved.more[0].value > limits.more[0]);
+  // Less than the noise of a token, but of all tokens alike.
+  CHECK(nll->compare(likelihoods(0.006, 0), want, false).more[0].value > limits.more[0]);
 }

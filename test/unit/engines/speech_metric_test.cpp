@@ -49,10 +49,16 @@ TEST_CASE("tts hears another pitch, not another phase, and sees a wrong frame") 
   const fk::ErrorScale scale{fk::DType::bf16, 1, 0.01, 0};
   const fk::ErrorNumbers own = tts.compare(spoken(0.01F, 10, 0.1), want, false);
   const fk::ErrorLimits limits = tts.candidate_limits(own, scale);
-  REQUIRE(limits.more.size() == 3);
+  REQUIRE(limits.more.size() == 4);
   CHECK(more(one, "angle") > limits.more[0]);
   CHECK(more(own, "angle") < limits.more[0]);
   CHECK(more(tts.compare(spoken(0, 17, 0), want, false), "spectrum") > limits.more[2]);
+  fk::Answers faint = want;
+  for (float& v : faint.at(1).tensors[1].values) v *= 0.01F;
+  const fk::ErrorNumbers quiet = tts.compare(faint, want, false);
+  CHECK(more(quiet, "spectrum") < limits.more[2]);
+  CHECK(more(quiet, "loudness") > limits.more[3]);
+  CHECK(more(own, "loudness") < limits.more[3]);
   fk::Answers cut = want;
   cut.at(1).tensors.pop_back();
   CHECK_THAT(tts.compare(cut, want, false).wrong, ContainsSubstring("audio"));

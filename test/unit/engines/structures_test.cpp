@@ -58,6 +58,17 @@ TEST_CASE("str does not depend on how a structure is turned, and knows moved ato
   CHECK(figure(str->compare(chain(0, 0, -1), want, false), "plddt_loss") > 1.9);
 }
 
+TEST_CASE("str judges structures whose atoms are all far from each other") {
+  const auto spread = [](Answers answers) {
+    for (float& v : answers.at(1).tensors[0].values) v *= 100;
+    return answers;
+  };
+  const fk::Metric* str = fk::find_metric("str");
+  const Answers want = spread(chain(0, 0));
+  CHECK(figure(str->compare(want, want, false), "lddt_loss") == 0);
+  CHECK(figure(str->compare(spread(chain(0, 1)), want, false), "lddt_loss") > 0.9);
+}
+
 TEST_CASE("str needs positions of atoms") {
   Answers empty;
   empty[1].tensors = {NamedTensor{"latents", {2, 3}, {0, 1, 2, 3, 4, 5}}};

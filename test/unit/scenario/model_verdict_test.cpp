@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule of correctness: noise like the baseline's passes, more does not, NaN and gaps never do.
 #include "core/scenario/model_verdict.hpp"
+#include "core/scenario/run_report.hpp"
 
 #include "core/scenario/workload_result.hpp"
 
@@ -251,7 +252,12 @@ TEST_CASE("models whose activations are rounded to eight bits have coarse logits
   };
   const auto dynamic =
       config(R"({"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}})");
-  CHECK(fk::coarse_limit(dynamic, 4) == Approx(0.4));
-  CHECK(fk::coarse_limit(config("{}"), 4) == 0);
-  CHECK(fk::coarse_limit(config(R"({"quantization_config": {"quant_method": "mxfp4"}})"), 4) == 0);
+  std::vector<fk::OpRow> ops(2);
+  ops[0].op = "rms_norm", ops[1].op = "linear_fp8_block";
+  CHECK(fk::coarse_limit(dynamic, 4, ops) == Approx(0.4));
+  CHECK(fk::coarse_limit(config("{}"), 4, ops) == 0);
+  CHECK(fk::coarse_limit(config(R"({"quantization_config": {"quant_method": "mxfp4"}})"), 4, ops) ==
+        0);
+  ops[1].op = "linear";  // the matrices became floats when they were read
+  CHECK(fk::coarse_limit(dynamic, 4, ops) == 0);
 }

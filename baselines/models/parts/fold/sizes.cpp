@@ -58,6 +58,7 @@ DiffusionSampler read_steps(const Config& config, int64_t steps) {
   const double most = std::pow(positive(schedule, "s_max"), 1 / p);
   const double least = std::pow(positive(schedule, "s_min"), 1 / p);
   const double gamma = sample.number("gamma_0"), from = sample.number("gamma_min");
+  if (!(gamma >= 0)) sample.fail_at("gamma_0", "it is not negative");
   const double noise = positive(sample, "noise_scale"), stride = positive(sample, "step_scale");
   const auto level = [&](int64_t i) {
     const double share = static_cast<double>(i) / static_cast<double>(steps);
