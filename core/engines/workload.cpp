@@ -3,6 +3,7 @@
 #include "core/engines/workload.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 
 #include "core/base/error.hpp"
@@ -50,18 +51,22 @@ void check_keys(const Yaml& yaml, const WorkloadKind& arrival, const EngineKind&
   if (const auto tiny = yaml.find("tiny")) tiny->only(keys_of(arrival, engine, true));
 }
 
-// The first engine that knows the workload's keys.
+// The engine that knows the workload's keys, and the fewest others.
 std::string engine_of(const Yaml& yaml, const WorkloadKind& arrival) {
   const auto tiny = yaml.find("tiny");
+  std::string best = "generate";  // names the unknown key
+  size_t fewest = SIZE_MAX;
   for (const auto& name : engine_names()) {
     const auto knows = [&](const Yaml& keys, bool of_tiny) {
       const auto known = keys_of(arrival, engine_kind(name), of_tiny);
       return std::ranges::all_of(keys.keys(),
                                  [&](const auto& key) { return contains(known, key); });
     };
-    if (knows(yaml, false) && (!tiny || knows(*tiny, true))) return name;
+    const size_t count = keys_of(arrival, engine_kind(name), false).size();
+    if (count < fewest && knows(yaml, false) && (!tiny || knows(*tiny, true)))
+      best = name, fewest = count;
   }
-  return "generate";  // names the unknown key
+  return best;
 }
 
 }  // namespace

@@ -213,6 +213,20 @@ TEST_CASE("scenario_lists_name_files_beside_them") {
              ContainsSubstring("did you mean `mixtral`"));
 }
 
+TEST_CASE("workload_files_are_read_without_an_engine") {
+  int count = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(fk::paths::scenarios_dir() / "workloads")) {
+    if (file.path().extension() != ".yaml") continue;
+    for (const auto& name : fk::workload_names(file.path())) {
+      INFO(file.path() << " " << name);
+      CHECK_NOTHROW(fk::load_workload(file.path(), name, "", false, int64_t{1} << 40));
+      ++count;
+    }
+  }
+  CHECK(count > 30);
+}
+
 TEST_CASE("workload_requests_depend_on_seed_name_round_and_id_alone") {
   const ScenarioSetting dir;
   const auto w = fk::load_workload(dir.path / "workloads" / "w.yaml", "few", "", false, 1000);
