@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 set(fk_share ${CMAKE_INSTALL_DATADIR}/fk-host)
 install(DIRECTORY plugin_api/fk DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "plugin.map")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.map")
 install(DIRECTORY ${FK_GENERATED}/fk/ops DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fk FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY registry scenarios plugin_api/template plugin_api/adapters plugin_api/agents DESTINATION ${fk_share}
         PATTERN __pycache__ EXCLUDE)
@@ -13,6 +13,7 @@ install(DIRECTORY baselines/reference DESTINATION ${fk_share} FILES_MATCHING PAT
 # Where core/base/paths.cpp looks, whatever the distribution's library folder is.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/plugins/ DESTINATION lib/fk-host/plugins
         FILES_MATCHING PATTERN "*.so" PATTERN "missing.txt")
+install(DIRECTORY ${PROJECT_BINARY_DIR}/backends/ DESTINATION lib/fk-host/backends FILES_MATCHING PATTERN "*.so")
 install(TARGETS fk_torch LIBRARY DESTINATION lib/fk-host/shim)
 install(TARGETS fk-host fk-header DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Man pages and completions, which the program itself prints.

@@ -56,6 +56,43 @@ function(fk_add_plugin name)
   add_dependencies(plugin_${name} fk_headers)
 endfunction()
 
+# fk_add_backend(name SOURCES... [DIR folder]): a device backend <name>.so in build/backends (or DIR). It uses the installed headers alone.
+function(fk_add_backend name)
+  cmake_parse_arguments(arg "" "DIR" "SOURCES" ${ARGN})
+  if(NOT arg_DIR)
+    set(arg_DIR ${PROJECT_BINARY_DIR}/backends)
+  endif()
+  add_library(backend_${name} MODULE ${arg_SOURCES})
+  set_target_properties(backend_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${arg_DIR} CXX_STANDARD 17
+    SKIP_BUILD_RPATH ON INSTALL_RPATH_USE_LINK_PATH OFF)
+  target_include_directories(backend_${name} PRIVATE ${PROJECT_SOURCE_DIR}/plugin_api ${PROJECT_SOURCE_DIR})
+  target_compile_options(backend_${name} PRIVATE ${FK_PLUGIN_FLAGS} "$<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>")
+  set(link ${FK_PLUGIN_LINK})
+  list(TRANSFORM link REPLACE "plugin.map" "backend.map")
+  target_link_options(backend_${name} PRIVATE ${link})
+endfunction()
+
+# Every folder below backends/ has a backend.cmake, which may refuse by setting FK_BACKEND_MISSING to a sentence.
+function(fk_add_backends)
+  file(GLOB recipes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/backend.cmake)
+  set(targets)
+  foreach(recipe ${recipes})
+    get_filename_component(dir ${recipe} DIRECTORY)
+    get_filename_component(name ${dir} NAME)
+    set(FK_BACKEND_MISSING)
+    include(${recipe})
+    if(FK_BACKEND_MISSING)
+      message(STATUS "no backend ${name}: ${FK_BACKEND_MISSING}")
+      # A library of an earlier configuration would still be found.
+      file(REMOVE ${PROJECT_BINARY_DIR}/backends/${name}.so)
+    else()
+      list(APPEND targets backend_${name})
+    endif()
+  endforeach()
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/backends)
+  add_custom_target(fk_backends DEPENDS ${targets})
+endfunction()
+
 # Every folder below baselines/ that has a provider.cmake. That file may refuse by setting
 # FK_PROVIDER_MISSING to a sentence, which `fk-host list plugins` shows.
 function(fk_add_providers)

@@ -9,7 +9,7 @@
 #include "core/base/io.hpp"
 #include "core/base/json.hpp"
 #include "core/base/sha256.hpp"
-#include "core/plugin/elf.hpp"
+#include "core/base/elf.hpp"
 
 namespace fk {
 

@@ -20,14 +20,14 @@ constexpr int kMostPower = 4, kOneIn = 8;
 constexpr std::string_view kFewMark = " few";
 
 // A field that feeds, and its first feeding row.
-struct Source {
+struct ColumnSource {
   const CaseField* field;
   int64_t from = 0;
 };
 // An argument of fed_by().
 struct Feed {
   std::string key;  // names its powers
-  std::vector<Source> sources;
+  std::vector<ColumnSource> sources;
   int64_t size = 0;  // powers before they repeat
   bool few = false;
 };
@@ -118,7 +118,7 @@ class Scaler {
       if (!field) continue;
       out.sources.push_back({field, from == std::string::npos ? 0 : whole(one.substr(from + 6))});
       if (out.size) continue;
-      const Source& first = out.sources[0];
+      const ColumnSource& first = out.sources[0];
       out.key = one;
       out.size = every != std::string::npos ? whole(text.substr(every + 7))
                                             : field->shape[feeding_axis(*field)] - first.from;
@@ -139,7 +139,7 @@ class Scaler {
     return out;
   }
 
-  void divide(const Source& source, const std::vector<int>& powers) {
+  void divide(const ColumnSource& source, const std::vector<int>& powers) {
     const size_t axis = feeding_axis(*source.field);
     std::vector<float> by(static_cast<size_t>(source.field->shape[axis]), 1.F);
     for (auto i = static_cast<size_t>(source.from), k = size_t{0}; i < by.size(); ++i, ++k)

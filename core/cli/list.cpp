@@ -15,7 +15,7 @@
 #include "core/check/plugin_set.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
-#include "core/device/device.hpp"
+#include "core/device/backends.hpp"
 #include "core/engines/scenario.hpp"
 #include "core/exec/op_use.hpp"
 #include "core/exec/peaks.hpp"
@@ -199,7 +199,10 @@ Listing list_workloads() {
 }
 
 Listing list_devices() {
-  Listing out{{{"device", "device"}, {"name", "name"}, {"threads", "threads"}}, {}, {}};
+  Listing out{
+      {{"device", "device"}, {"name", "name"}, {"threads", "threads"}, {"from", "from"}}, {}, {}};
+  for (const Backend& backend : backends())
+    if (!backend.usable()) out.notes.push_back(backend.error);
   for (const auto& name : device_names()) {
     std::unique_ptr<Device> device;
     try {
@@ -208,7 +211,9 @@ Listing list_devices() {
       out.notes.push_back(e.what());
       continue;
     }
-    out.rows.push_back({name, device->name(), device->cpu_threads()});
+    const Backend* const backend = backend_of(name);
+    out.rows.push_back({name, device->name(), device->cpu_threads(),
+                        backend ? backend->path.string() : std::string("fk-host")});
     if (!device->host_memory() && !peaks_of(device->name()))
       out.notes.push_back(
           name +

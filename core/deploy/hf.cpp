@@ -8,7 +8,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/deploy/target.hpp"
-#include "core/plugin/elf.hpp"
+#include "core/base/elf.hpp"
 
 namespace fk {
 namespace {

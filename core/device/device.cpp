@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of device. The CPU is always present; other kinds register themselves if they were
-// built.
+// The kinds of device. The CPU is always present. CUDA registers itself where it was built. All
+// others come from backend libraries (backends.hpp).
 #include "core/device/device.hpp"
 
 #include <unistd.h>
@@ -12,6 +12,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/device/backends.hpp"
+#include "core/device/checksum.hpp"
 #include "core/device/rank_device.hpp"
 
 namespace fk {
@@ -19,9 +21,23 @@ namespace fk {
 DeviceKind cpu_device_kind();  // cpu.cpp
 
 namespace {
-std::map<std::string, DeviceKind>& kinds() {
+// Kinds which are a part of the program.
+std::map<std::string, DeviceKind>& built_in() {
   static auto* map = new std::map<std::string, DeviceKind>{{"cpu", cpu_device_kind()}};
   return *map;
+}
+
+std::string device_kind_in(const std::string& name) { return name.substr(0, name.find(':')); }
+
+// The devices of a kind. `missing` gets the reason where there are none; null: nobody asks.
+std::vector<std::string> names_of_kind(const std::string& kind, std::string* missing = nullptr) {
+  if (const auto it = built_in().find(kind); it != built_in().end()) {
+    auto names = it->second.names();
+    if (names.empty() && missing) *missing = it->second.missing();
+    return names;
+  }
+  const Backend* const backend = backend_of(kind);
+  return backend ? names_of(*backend, missing) : std::vector<std::string>();
 }
 }  // namespace
 
@@ -47,11 +63,13 @@ std::vector<uint64_t> Device::checksums(std::span<const std::span<const std::byt
 }
 
 // Sums SplitMix64 hashes of all words of 8 bytes, each with its position.
-uint64_t checksum_of(std::span<const std::byte> memory) {
+uint64_t checksum_of(std::span<const std::byte> memory) { return checksum_from(memory, 0); }
+
+uint64_t checksum_from(std::span<const std::byte> piece, uint64_t first) {
   uint64_t sum = 0;
-  for (size_t at = 0, i = 1; at < memory.size(); at += 8, ++i) {
+  for (size_t at = 0, i = first + 1; at < piece.size(); at += 8, ++i) {
     uint64_t z = 0;
-    std::memcpy(&z, memory.data() + at, std::min<size_t>(8, memory.size() - at));
+    std::memcpy(&z, piece.data() + at, std::min<size_t>(8, piece.size() - at));
     z += 0x9E3779B97F4A7C15u * i;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -61,7 +79,7 @@ uint64_t checksum_of(std::span<const std::byte> memory) {
 }
 
 DeviceRegistration::DeviceRegistration(const char* kind, DeviceKind functions) {
-  kinds()[kind] = functions;
+  built_in()[kind] = functions;
 }
 
 void Device::copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step,
@@ -80,21 +98,26 @@ void Device::copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_
   upload(to, tokens.data(), bytes);
 }
 
-bool has_device_kind(const std::string& kind) { return kinds().count(kind) > 0; }
+bool has_device_kind(const std::string& kind) {
+  return built_in().count(kind) > 0 || backend_of(kind);
+}
 
 std::vector<std::string> device_names() {
   std::vector<std::string> all;
-  for (const auto& [kind, functions] : kinds()) {
-    for (auto& name : functions.names()) all.push_back(std::move(name));
-  }
+  std::vector<std::string> kinds;
+  for (const auto& [kind, functions] : built_in()) kinds.push_back(kind);
+  for (const Backend& backend : backends())
+    if (backend.usable()) kinds.push_back(backend.kind);
+  std::sort(kinds.begin(), kinds.end());
+  for (const auto& kind : kinds)
+    for (auto& name : names_of_kind(kind)) all.push_back(std::move(name));
   return all;
 }
 
 std::string device_of_rank(const std::string& name, int rank) {
-  const std::string kind = name.substr(0, name.find(':'));
-  const auto it = kinds().find(kind);
-  if (kind == "cpu" || it == kinds().end()) return name;
-  const auto names = it->second.names();
+  const std::string kind = device_kind_in(name);
+  if (kind == "cpu" || !has_device_kind(kind)) return name;
+  const auto names = names_of_kind(kind);
   const auto first = name == kind ? names.begin() : std::find(names.begin(), names.end(), name);
   if (first == names.end()) return name;  // open_device() reports the reason
   return names[static_cast<size_t>(first - names.begin() + rank) % names.size()];
@@ -116,6 +139,10 @@ std::vector<std::string> devices_of_ranks(const std::string& name, int ranks) {
 std::string name_on_machine(const std::string& device) {
   const size_t colon = device.find(':');
   const int number = colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
+  if (const Backend* const backend = backend_of(device)) {
+    if (static_cast<size_t>(number) >= names_of(*backend).size()) return "";
+    return info_of(*backend, number).identity;
+  }
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!visible || !*visible) return std::to_string(number);
   const auto names = split(visible, ',');
@@ -124,10 +151,14 @@ std::string name_on_machine(const std::string& device) {
 }
 
 void check_device_name(const std::string& name) {
-  const std::string kind = name.substr(0, name.find(':'));
-  if (kinds().find(kind) == kinds().end()) {
-    fail("device", "this build has no devices of the kind `" + kind + "`",
-         kind == "cuda" ? "it was configured without CUDA" : did_you_mean(name, device_names()));
+  const std::string kind = device_kind_in(name);
+  if (!has_device_kind(kind)) {
+    if (kind == "cuda")
+      fail("device", "this build has no devices of the kind `cuda`",
+           "it was configured without CUDA");
+    if (const std::string why = backend_error(kind); !why.empty()) fail("device", why);
+    fail("device", "no backend here brings devices of the kind `" + kind + "`",
+         did_you_mean(name, device_names()));
   }
   if (name == kind) return;
   const std::string number = name.substr(kind.size() + 1);
@@ -139,14 +170,17 @@ void check_device_name(const std::string& name) {
 
 std::unique_ptr<Device> open_device(const std::string& name) {
   check_device_name(name);
-  const std::string kind = name.substr(0, name.find(':'));
-  const auto it = kinds().find(kind);
-  const auto names = it->second.names();
-  if (names.empty())
-    fail_host("device", "there is no " + kind + " device here: " + it->second.missing());
+  const std::string kind = device_kind_in(name);
+  std::string missing;
+  const auto names = names_of_kind(kind, &missing);
+  if (names.empty()) fail_host("device", "there is no " + kind + " device here: " + missing);
   const std::string full = name == kind ? names.front() : name;
-  for (const auto& known : names)
-    if (known == full) return it->second.open(full);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != full) continue;
+    if (const Backend* const backend = backend_of(kind))
+      return open_backend_device(*backend, static_cast<int32_t>(i));
+    return built_in().at(kind).open(full);
+  }
   fail("device", "there is no device `" + name + "`", did_you_mean(name, device_names()));
 }
 

@@ -2,9 +2,11 @@
 // Reads the files of all registry folders, without their meaning (device_files.hpp).
 #include "core/device/device_files.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/paths.hpp"
+#include "core/device/backends.hpp"
 
 namespace fk {
 
@@ -16,10 +18,20 @@ std::vector<Yaml> device_files() {
     for (const auto& entry : fs::directory_iterator(dir / "devices")) {
       if (entry.path().extension() != ".yaml") continue;
       files.push_back(Yaml::load(entry.path()));
-      files.back().only({"device", "name", "memory_bandwidth", "memory", "link_bandwidth",
-                         "l2_bytes", "flops", "ranking"});
     }
   }
+  const size_t registered = files.size();
+  for (const Backend& backend : backends()) {
+    if (!backend.usable() || !backend.table.peaks) continue;
+    files.push_back(Yaml::parse(backend.table.peaks, backend.path.string()));
+    const std::string name = files.back().at("name").text();
+    const auto same = [&](const Yaml& file) { return file.at("name").text() == name; };
+    if (std::any_of(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(registered), same))
+      files.pop_back();
+  }
+  for (const Yaml& file : files)
+    file.only({"device", "name", "memory_bandwidth", "memory", "link_bandwidth", "l2_bytes",
+               "flops", "ranking"});
   return files;
 }
 

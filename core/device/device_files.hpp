@@ -8,7 +8,8 @@
 
 namespace fk {
 
-// Files in all folders of the registry. Error names file and line.
+// Files in all folders of the registry, then the texts of backends (fk_backend.peaks). A file
+// replaces a text of the same name. Error names file and line.
 std::vector<Yaml> device_files();
 
 // True if a device with this name ("cuda:0 NVIDIA H200") is of the kind in a file ("NVIDIA H200").

@@ -19,7 +19,8 @@ bool ranks_share_devices(const std::string& name, int ranks);
 // The devices of all ranks, in order; repeated where ranks share one.
 std::vector<std::string> devices_of_ranks(const std::string& name, int ranks);
 // The driver's name for a GPU ("cuda", "cuda:2") on the whole machine: its number there ("2"), or
-// its entry in CUDA_VISIBLE_DEVICES ("GPU-..."). Empty: it is not visible.
+// its entry in CUDA_VISIBLE_DEVICES ("GPU-..."). For a device of a backend: its identity. Empty: it
+// is not visible, or has no identity.
 std::string name_on_machine(const std::string& device);
 
 }  // namespace fk

@@ -6,7 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/tensor/device_type.hpp"
+#include "core/device/device_type.hpp"
 
 namespace fk {
 

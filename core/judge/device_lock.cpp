@@ -39,9 +39,9 @@ bool locked(int fd, int how = LOCK_EX) {
 std::set<std::string> names_of(const std::vector<std::string>& devices) {
   std::set<std::string> out;
   for (const auto& device : devices) {
-    const bool gpu = starts_with(device, "cuda");
-    const std::string known = gpu ? name_on_machine(device) : "";
-    if (device != "cpu") out.insert(known.empty() ? device : "cuda-" + known);
+    if (device == "cpu") continue;
+    const std::string known = name_on_machine(device);
+    out.insert(known.empty() ? device : device.substr(0, device.find(':')) + "-" + known);
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/text.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/judge/backend_telemetry.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
@@ -248,7 +249,7 @@ std::string Throttling::why() const {
 }
 
 std::unique_ptr<GpuTelemetry> GpuTelemetry::of(const std::string& device) {
-  if (!starts_with(device, "cuda")) return nullptr;
+  if (!starts_with(device, "cuda")) return backend_telemetry(device);
   // Stays loaded: the driver fails when it is closed.
   static void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   auto watch = std::make_unique<Nvml>();

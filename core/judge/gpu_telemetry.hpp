@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a GPU through NVML, which comes with the driver and is loaded if present. A device
+// The state of a GPU through NVML, which comes with the driver and is loaded if present, or through
+// the senses of a backend (backend_telemetry.hpp). A device
 // that was slowed down (heat, a power cap) gives other times. Turns cancel a drift; the report
 // names the rest. NVML reports a trapped kernel at once, a third of a second before the kernel's
 // own process sees it.
@@ -40,7 +41,7 @@ std::optional<int64_t> bytes_of(const std::vector<GpuProcess>& all, const std::v
 class GpuTelemetry {
  public:
   virtual ~GpuTelemetry() = default;
-  // Null for the CPU, and where NVML or the device is absent.
+  // Null for the CPU, and where NVML, the device or a backend's senses are absent.
   static std::unique_ptr<GpuTelemetry> of(const std::string& device);
   virtual void look() = 0;  // reads every few milliseconds at most; earlier calls do nothing
   virtual std::optional<ClockWatch> seen() const = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/text.hpp"
-#include "core/plugin/elf.hpp"
+#include "core/base/elf.hpp"
 
 namespace fk {
 

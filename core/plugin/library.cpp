@@ -21,7 +21,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/device_code.hpp"
-#include "core/tensor/device_type.hpp"
+#include "core/device/device_type.hpp"
 
 namespace fk {
 

@@ -7,7 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/launch_facts.hpp"
-#include "core/plugin/elf.hpp"
+#include "core/base/elf.hpp"
 #include "core/plugin/libraries.hpp"
 #include "core/plugin/notes.hpp"
 #include "fk/plugin.h"

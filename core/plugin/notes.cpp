@@ -8,53 +8,16 @@
 #include <optional>
 #include <set>
 
+#include "core/base/elf.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/plugin/elf.hpp"
 #include "fk/plugin.h"
 
 namespace fk {
 
 namespace {
 
-struct RawNote {
-  uint32_t type;
-  std::vector<std::byte> desc;
-};
-
-// The notes with owner "FK" of every note segment.
-std::vector<RawNote> fk_notes(const Elf& elf) {
-  constexpr uint64_t kBytesMax = 1 << 20;  // each segment may claim the same part of a large file
-  std::vector<RawNote> out;
-  uint64_t all = 0;
-  for (const auto& segment : elf.segments()) {
-    if (segment.p_type != PT_NOTE) continue;
-    if (segment.p_filesz > kBytesMax || (all += segment.p_filesz) > kBytesMax)
-      elf.fail("has garbled notes: more than " + human_bytes(kBytesMax) + " of them");
-    const auto bytes = elf.read(segment.p_offset, segment.p_filesz);
-    const uint64_t align = segment.p_align == 8 ? 8 : 4;
-    const auto padded = [&](uint64_t n) { return (n + align - 1) / align * align; };
-    uint64_t at = 0;
-    while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
-      Elf64_Nhdr head;
-      std::memcpy(&head, bytes.data() + at, sizeof head);
-      const uint64_t name_at = at + sizeof head, desc_at = name_at + padded(head.n_namesz);
-      const bool ours = bytes.size() - name_at >= 4 && head.n_namesz == 4 &&
-                        std::memcmp(&bytes[name_at], "FK\0\0", 4) == 0;
-      if (desc_at > bytes.size() || head.n_descsz > bytes.size() - desc_at) {
-        if (ours) elf.fail("has garbled notes: one reaches beyond its segment");
-        break;  // a foreign note, whose padding may differ
-      }
-      if (ours) {
-        out.push_back({head.n_type,
-                       {bytes.begin() + static_cast<int64_t>(desc_at),
-                        bytes.begin() + static_cast<int64_t>(desc_at + head.n_descsz)}});
-      }
-      at = std::min<uint64_t>(bytes.size(), desc_at + padded(head.n_descsz));
-    }
-  }
-  return out;
-}
+using RawNote = Elf::Note;
 
 template <size_t N>
 std::string field(const Elf& elf, const char (&text)[N], const char* what) {
@@ -127,7 +90,7 @@ OpNote read_op(const Elf& elf, const RawNote& raw) {
 
 PluginNote read_notes(const std::filesystem::path& file) {
   const Elf elf(file);
-  const auto raw = fk_notes(elf);
+  const auto raw = elf.notes();
   if (raw.empty()) {
     elf.fail("is not an fk plugin: no .note.fk",
              "a plugin has one FK_PLUGIN(name, version) and is linked with -shared");

@@ -25,7 +25,7 @@
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
-#include "core/device/device.hpp"
+#include "core/device/backends.hpp"
 #include "core/worker/landlock.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/syscall_filter.hpp"
@@ -109,17 +109,41 @@ std::vector<std::filesystem::path> library_folders() {
   ::dl_iterate_phdr(add, &folders);
   std::sort(folders.begin(), folders.end());
   folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
-  std::erase_if(folders, [](const auto& folder) {
+  // An operator's folder of backends may have other files. A backend says which ones it needs.
+  const auto of_backend = [&](const auto& folder) {
+    return std::any_of(backends().begin(), backends().end(),
+                       [&](const Backend& b) { return b.path.parent_path() == folder; });
+  };
+  std::erase_if(folders, [&](const auto& folder) {
     std::error_code code;  // an inaccessible folder is unreadable too
-    return std::filesystem::equivalent(folder, ".", code) || code;
+    return of_backend(folder) || std::filesystem::equivalent(folder, ".", code) || code;
   });
   return folders;
 }
 
-}  // namespace
+std::vector<std::string> listed(const char* const* texts) {
+  std::vector<std::string> out;
+  for (; texts && *texts; ++texts) out.emplace_back(*texts);
+  return out;
+}
 
-namespace {
-constexpr const char* kCompilingKind = "opencl";  // its drivers compile kernels when a plugin runs
+// The needs of a device from a library.
+void add_needs(const fk_needs& needs, SandboxPolicy& policy) {
+  for (const auto& path : listed(needs.read)) policy.read.emplace_back(path);
+  for (const std::filesystem::path beginning : listed(needs.devices)) {
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(beginning.parent_path(), code))
+      if (starts_with(entry.path().string(), beginning.string())) policy.devices.push_back(entry);
+  }
+  policy.compiles = needs.compiles != 0;
+  if (!policy.compiles) return;
+  for (const auto& path : listed(needs.execute)) policy.programs.emplace_back(path);
+}
+
+bool compiles_kernels(const Backend& backend) {
+  return backend.usable() && backend.table.needs && backend.table.needs->compiles;
+}
+
 }  // namespace
 
 SandboxPolicy SandboxPolicy::of(const std::string& device) {
@@ -138,12 +162,14 @@ SandboxPolicy SandboxPolicy::of(const std::string& device) {
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
     if (starts_with(entry.path().filename().string(), "nvidia")) policy.devices.push_back(entry);
-  policy.compiles = starts_with(device, kCompilingKind);
-  if (policy.compiles) policy.read.insert(policy.read.end(), {"/etc/OpenCL", "/usr/share/pocl"});
+  const Backend* const backend = backend_of(device);
+  if (backend && backend->table.needs) add_needs(*backend->table.needs, policy);
   return policy;
 }
 
-bool SandboxPolicy::any_device_compiles() { return has_device_kind(kCompilingKind); }
+bool SandboxPolicy::any_device_compiles() {
+  return std::any_of(backends().begin(), backends().end(), compiles_kernels);
+}
 
 std::filesystem::path compiler_folder(int pid) {
   return std::filesystem::temp_directory_path() / ("fk-compiled-" + std::to_string(pid));
@@ -152,8 +178,9 @@ std::filesystem::path compiler_folder(int pid) {
 void make_compiler_folder(int pid) {
   const auto folder = compiler_folder(pid);
   if (::mkdir(folder.c_str(), 0700) != 0) fail(folder.string(), "cannot be made: " + errno_text());
-  // PoCL keeps its files there. A driver without files ignores the variable.
-  ::setenv("POCL_CACHE_DIR", folder.c_str(), /*overwrite=*/1);
+  for (const Backend& backend : backends())
+    if (compiles_kernels(backend) && backend.table.needs->folder_variable)
+      ::setenv(backend.table.needs->folder_variable, folder.c_str(), /*overwrite=*/1);
 }
 
 void remove_compiler_folder(int pid) {
@@ -204,11 +231,7 @@ Protection take_own_user(int parent) {
 
 std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user) {
   using Paths = std::vector<std::filesystem::path>;
-  // The compiler of a driver starts the linker, and nothing else.
-  const Paths programs = policy.compiles ? Paths{"/usr/bin/ld", "/lib64/ld-linux-x86-64.so.2",
-                                                 "/lib/ld-linux-aarch64.so.1"}
-                                         : Paths{};
-  Landlock landlock(policy.read, policy.devices, programs,
+  Landlock landlock(policy.read, policy.devices, policy.programs,
                     policy.compiles ? Paths{policy.made} : Paths{});
   std::vector<Protection> all = {user};
   all.push_back(protection("no_new_privileges", no_new_privileges()));

@@ -40,13 +40,14 @@ struct SandboxPolicy {
   // The driver compiles kernels in the process that calls it, and needs a folder for its files.
   bool compiles = false;
   std::filesystem::path made;  // this folder; empty: none
+  std::vector<std::filesystem::path> programs;  // which the compiler starts
   // Files that the host's own code needs after sealing on this device. The caller adds the
   // candidate's files.
   static SandboxPolicy of(const std::string& device);
-  static bool any_device_compiles();  // of this build
+  static bool any_device_compiles();  // of the loaded backends
 };
 
-// Makes the folder for files of a driver's compiler in process `pid`, and tells the driver. Call it
+// Makes the folder for files of a driver's compiler in process `pid`, and tells the drivers. Call it
 // in this process, as its last user. Error when it exists or cannot be made.
 void make_compiler_folder(int pid);
 std::filesystem::path compiler_folder(int pid);

@@ -131,6 +131,7 @@ class Server {
     open_own_memory();
     limit_private_memory(message.private_bytes_max);
     if (message.own_user) {
+      (void)backends();  // FK_BACKENDS may be relative to this directory
       stand_among_copies();
       take_user({});
     }
@@ -215,7 +216,7 @@ class Server {
     set_stage(*board_, "sealing the runner");
     if (!message.sandbox)
       return progress(to_fields(messages::Sealed{unsealed("turned off by --no-sandbox")}));
-    if (!user_) stand_among_copies();
+    if (!user_) (void)backends(), stand_among_copies();
     std::vector<std::string> libraries;
     for (File& file : files) {
       if (!file.candidate()) continue;

@@ -15,7 +15,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/plugin/elf.hpp"
+#include "core/base/elf.hpp"
 #include "core/plugin/library.hpp"
 
 namespace fk {

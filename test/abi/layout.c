@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and offsets of every struct of the boundary, in numbers. A change here breaks every plugin that exists:
  * members are appended, never moved. */
+#include "fk/device.h"
 #include "fk/plugin.h"
 
 #define AT(T, member, offset) _Static_assert(offsetof(T, member) == (offset), #T "." #member)
@@ -48,6 +49,44 @@ _Static_assert(sizeof(fk_note_plugin) == 344 && sizeof(fk_note_op) == 132, "note
 AT(fk_note_op, op, 16); AT(fk_note_op, revision, 80); AT(fk_note_op, slots, 84); AT(fk_note_op, hash, 100);
 _Static_assert(FK_F32 == 0x2002 && FK_BF16 == 0x1004 && FK_F16 == 0x1002 && FK_I64 == 0x4000 && FK_U8 == 0x0801, "dtypes");
 _Static_assert(FK_OK == 0 && FK_UNSUPPORTED == 1 && FK_INVALID == 2 && FK_FAILED == 3 && FK_CPU == 1 && FK_CUDA == 2, "values");
+/* Device backends. */
+AT(fk_device_info, cpu_threads, 4); AT(fk_device_info, memory_bytes, 8); AT(fk_device_info, flags, 16); AT(fk_device_info, name, 24);
+END(fk_device_info, identity, 280);
+AT(fk_part, bytes, 8); AT(fk_span, bytes, 8);
+AT(fk_node, kind, 0); AT(fk_node, mark, 4); AT(fk_node, name, 8); AT(fk_node, span_count, 16); AT(fk_node, spans, 24); AT(fk_node, after_count, 32);
+AT(fk_node, after, 40); AT(fk_node, threads, 48); AT(fk_node, registers, 56); AT(fk_node, local_bytes, 64); AT(fk_node, shared_bytes, 72);
+AT(fk_node, occupancy, 80); _Static_assert(sizeof(fk_node) == 88, "nodes");
+AT(fk_nodes, node_bytes, 4); AT(fk_nodes, count, 8); END(fk_nodes, nodes, 24);
+AT(fk_state, stopped, 4); AT(fk_state, clock_mhz, 8); AT(fk_state, memory_mhz, 16); AT(fk_state, slowed, 24); END(fk_state, used_bytes, 40);
+AT(fk_needs, compiles, 4); AT(fk_needs, devices, 8); AT(fk_needs, read, 16); AT(fk_needs, execute, 24); END(fk_needs, folder_variable, 40);
+AT(fk_backend, struct_size, 0); AT(fk_backend, minor, 4); AT(fk_backend, kind, 8); AT(fk_backend, version, 16);
+AT(fk_backend, device_type, 24); AT(fk_backend, reserved, 28); AT(fk_backend, type_words, 32);
+AT(fk_backend, peaks, 40); AT(fk_backend, needs, 48); AT(fk_backend, count, 56); AT(fk_backend, describe, 64);
+AT(fk_backend, open, 72); AT(fk_backend, close, 80); AT(fk_backend, allocate, 88); AT(fk_backend, release, 96);
+AT(fk_backend, allocate_host, 104); AT(fk_backend, release_host, 112); AT(fk_backend, allocate_parts_or_null, 120);
+AT(fk_backend, free_bytes_or_null, 128); AT(fk_backend, upload, 136); AT(fk_backend, upload_later, 144);
+AT(fk_backend, uploads_enqueued, 152); AT(fk_backend, wait_for_uploads, 160); AT(fk_backend, download, 168);
+AT(fk_backend, download_later, 176); AT(fk_backend, copy, 184); AT(fk_backend, fill, 192);
+AT(fk_backend, copy_rows_or_null, 200); AT(fk_backend, copy_tokens_or_null, 208);
+AT(fk_backend, fill_random_or_null, 216); AT(fk_backend, fill_normal_or_null, 224);
+AT(fk_backend, checksums_or_null, 232); AT(fk_backend, gather_or_null, 240); AT(fk_backend, share_or_null, 248);
+AT(fk_backend, open_shared_or_null, 256); AT(fk_backend, close_shared_or_null, 264);
+AT(fk_backend, accept_mapping_or_null, 272); AT(fk_backend, drop_mapping_or_null, 280); AT(fk_backend, stream, 288);
+AT(fk_backend, synchronize, 296); AT(fk_backend, synchronize_all, 304); AT(fk_backend, lost_or_null, 312);
+AT(fk_backend, left_behind_or_null, 320); AT(fk_backend, profile_or_null, 328);
+AT(fk_backend, share_cores_or_null, 336); AT(fk_backend, hold_or_null, 344); AT(fk_backend, let_go_or_null, 352);
+AT(fk_backend, peek_or_null, 360); AT(fk_backend, begin_capture_or_null, 368);
+AT(fk_backend, capture_is_whole_or_null, 376); AT(fk_backend, mark_capture_or_null, 384);
+AT(fk_backend, separate_calls_or_null, 392); AT(fk_backend, end_capture_or_null, 400);
+AT(fk_backend, launch_or_null, 408); AT(fk_backend, free_graph_or_null, 416); AT(fk_backend, watch_open, 424);
+AT(fk_backend, watch_close, 432); AT(fk_backend, watch_flush, 440); AT(fk_backend, watch_passes_or_null, 448);
+AT(fk_backend, watch_evict_or_null, 456); AT(fk_backend, watch_start, 464); AT(fk_backend, watch_stop, 472);
+AT(fk_backend, watch_seconds, 480); AT(fk_backend, sense_open_or_null, 488); AT(fk_backend, sense_close_or_null, 496);
+AT(fk_backend, sense_look_or_null, 504);
+END(fk_backend, sense_look_or_null, 512);
+AT(fk_note_backend, major, 16); AT(fk_note_backend, minor, 20); AT(fk_note_backend, kind, 24); AT(fk_note_backend, version, 56);
+AT(fk_note_backend, compiler, 88); AT(fk_note_backend, build, 184); _Static_assert(sizeof(fk_note_backend) == 248, "note");
+_Static_assert(FK_NODE_KERNEL == 0 && FK_NODE_UNKNOWN == 10 && FK_DEVICE_HOST_READS == 1 && FK_SLOWED_HEAT == 0x40, "values");
 
 int fk_layout_is_pinned(void);
 int fk_layout_is_pinned(void) { return 1; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conformance of a device backend (core/device/device.hpp): one program for each backend, linked
-// with it. FK_SUITE_DEVICE names the device. A function that a backend may leave out says so by its
-// answer; then the suite demands that it has changed nothing.
+// Conformance of a device backend (core/device/device.hpp, fk/device.h). FK_SUITE_DEVICE names the
+// device, or a backend's library by its path. The program for CUDA is linked with CUDA. A function
+// that a backend may leave out says so by its answer; then the suite demands that it has changed
+// nothing.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/device/device.hpp"
+#include "core/device/backends.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
@@ -26,9 +27,26 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+const std::string& suite_device() {
+  static const std::string name = environment("FK_SUITE_DEVICE", "cpu");
+  return name;
+}
+
+// The library under test; null: the device has a name that the host knows.
+const Backend* library() {
+  if (!ends_with(suite_device(), ".so")) return nullptr;
+  static const Backend tested = load_backend(suite_device());
+  if (!tested.usable()) throw Error("", tested.error);
+  return &tested;
+}
+
 std::unique_ptr<Device> device() {
-  const char* name = std::getenv("FK_SUITE_DEVICE");
-  return open_device(name && *name ? name : "cpu");
+  if (const Backend* const tested = library()) {
+    std::string why;
+    if (names_of(*tested, &why).empty()) fail_host("device", "there is no device here: " + why);
+    return open_backend_device(*tested, 0);
+  }
+  return open_device(suite_device());
 }
 
 Bytes pattern(int64_t count, int first = 1) {
@@ -67,13 +85,14 @@ constexpr int64_t kSizes[] = {1, 3, 64, 4097, (int64_t{1} << 20) + 5};
 TEST_CASE("device_identity") {
   const auto d = device();
   const std::string kind = d->name().substr(0, d->name().find_first_of(": "));
-  CHECK(
-      std::ranges::any_of(device_names(), [&](const auto& n) { return d->name().starts_with(n); }));
+  const auto names = library() ? names_of(*library()) : device_names();
+  CHECK(std::ranges::any_of(names, [&](const auto& n) { return d->name().starts_with(n); }));
   CHECK(d->id() >= 0);
   CHECK(d->cpu_threads() >= 1);
   CHECK_FALSE(d->lost());
   CHECK(d->host_memory() == (d->type() == FK_CPU));
-  CHECK_THROWS_AS(open_device(kind + ":999"), Error);
+  CHECK_THROWS_AS(library() ? open_backend_device(*library(), 999) : open_device(kind + ":999"),
+                  Error);
   CHECK_THROWS_AS(open_device("x" + kind), Error);
 }
 

@@ -51,6 +51,13 @@ class Elf {
   // Defined symbols that the dynamic loader can find, in table order.
   std::vector<Symbol> exports() const;
 
+  struct Note {
+    uint32_t type;
+    std::vector<std::byte> desc;
+  };
+  // The notes with owner "FK" of every note segment. Error where one of them is garbled.
+  std::vector<Note> notes() const;
+
   uint64_t file_bytes() const { return file_bytes_; }
   std::string where() const { return where_; }
   [[noreturn]] void fail(const std::string& what, const std::string& hint = "") const;

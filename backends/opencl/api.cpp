@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/device/opencl/api.hpp"
+#include "backends/opencl/api.hpp"
 
-#include "core/base/error.hpp"
+#include <stdexcept>
 
-namespace fk::opencl {
+namespace fk_opencl {
 
 namespace {
 // The statuses which a caller meets; others are shown as their number.
@@ -32,7 +32,7 @@ std::string name_of(cl_int status) {
 }  // namespace
 
 void check(cl_int status, const std::string& what) {
-  if (status != CL_SUCCESS) fail("opencl", what + ": " + name_of(status));
+  if (status != CL_SUCCESS) throw std::runtime_error(what + ": " + name_of(status));
 }
 
 std::string text_of(cl_device_id device, cl_device_info key) {
@@ -44,4 +44,4 @@ std::string text_of(cl_device_id device, cl_device_info key) {
   return text;
 }
 
-}  // namespace fk::opencl
+}  // namespace fk_opencl

@@ -6,9 +6,9 @@
 
 #include <string>
 
-namespace fk::opencl {
+namespace fk_opencl {
 
-// Error with `what` and the name of the status unless it is CL_SUCCESS.
+// std::runtime_error with `what` and the name of the status unless it is CL_SUCCESS.
 void check(cl_int status, const std::string& what);
 
 template <class T>
@@ -19,4 +19,4 @@ T info(cl_device_id device, cl_device_info key) {
 }
 std::string text_of(cl_device_id device, cl_device_info key);
 
-}  // namespace fk::opencl
+}  // namespace fk_opencl

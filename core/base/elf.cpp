@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the same tables as the dynamic loader (program headers and the dynamic segment, never
 // section headers). So a file cannot show one thing to the judge and another to the loader.
-#include "core/plugin/elf.hpp"
+#include "core/base/elf.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -280,6 +280,39 @@ std::vector<Elf::Symbol> Elf::exports() const {
                    static_cast<uint8_t>(ELF64_ST_BIND(s.st_info))});
     if (names += out.back().name.size(); names > kNamesMax)
       fail("is damaged: names of symbols of more than " + human_bytes(kNamesMax));
+  }
+  return out;
+}
+
+std::vector<Elf::Note> Elf::notes() const {
+  constexpr uint64_t kBytesMax = 1 << 20;  // each segment may claim the same part of a large file
+  std::vector<Note> out;
+  uint64_t all = 0;
+  for (const auto& segment : segments_) {
+    if (segment.p_type != PT_NOTE) continue;
+    if (segment.p_filesz > kBytesMax || (all += segment.p_filesz) > kBytesMax)
+      fail("has garbled notes: more than " + human_bytes(kBytesMax) + " of them");
+    const auto bytes = read(segment.p_offset, segment.p_filesz);
+    const uint64_t align = segment.p_align == 8 ? 8 : 4;
+    const auto padded = [&](uint64_t n) { return (n + align - 1) / align * align; };
+    uint64_t at = 0;
+    while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
+      Elf64_Nhdr head;
+      std::memcpy(&head, bytes.data() + at, sizeof head);
+      const uint64_t name_at = at + sizeof head, desc_at = name_at + padded(head.n_namesz);
+      const bool ours = bytes.size() - name_at >= 4 && head.n_namesz == 4 &&
+                        std::memcmp(&bytes[name_at], "FK\0\0", 4) == 0;
+      if (desc_at > bytes.size() || head.n_descsz > bytes.size() - desc_at) {
+        if (ours) fail("has garbled notes: one reaches beyond its segment");
+        break;  // a foreign note, whose padding may differ
+      }
+      if (ours) {
+        out.push_back({head.n_type,
+                       {bytes.begin() + static_cast<int64_t>(desc_at),
+                        bytes.begin() + static_cast<int64_t>(desc_at + head.n_descsz)}});
+      }
+      at = std::min<uint64_t>(bytes.size(), desc_at + padded(head.n_descsz));
+    }
   }
   return out;
 }

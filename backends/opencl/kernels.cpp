@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/device/opencl/kernels.hpp"
+#include "backends/opencl/kernels.hpp"
 
-namespace fk::opencl {
+namespace fk_opencl {
 
 namespace {
 constexpr const char* kSource = R"(
@@ -55,4 +55,4 @@ void Kernels::copy_word(cl_command_queue queue, const void* from, void* to) {
         "copy a word");
 }
 
-}  // namespace fk::opencl
+}  // namespace fk_opencl

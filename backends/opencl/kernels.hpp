@@ -3,9 +3,9 @@
 #pragma once
 #include <cstdint>
 
-#include "core/device/opencl/api.hpp"
+#include "backends/opencl/api.hpp"
 
-namespace fk::opencl {
+namespace fk_opencl {
 
 class Kernels {
  public:
@@ -31,4 +31,4 @@ class Kernels {
   cl_kernel read_ = nullptr, copy_word_ = nullptr;
 };
 
-}  // namespace fk::opencl
+}  // namespace fk_opencl
