@@ -104,7 +104,7 @@ class Device {
   void upload(void* to, const void* host, int64_t bytes) {
     const auto* first = static_cast<const unsigned char*>(host);
     if (!bytes) return;
-    if (broken("upload")) return upload_later(to, host, bytes);  // reads the host's side too late
+    if (broken("upload") && bytes > 1) --bytes;  // the last byte stays as it was
     auto copy = std::make_shared<std::vector<unsigned char>>(first, first + bytes);
     queue_.push(
         {[=] { std::memcpy(to, copy->data(), copy->size()); }, FK_NODE_COPY, "", {{to, bytes}}});
@@ -125,7 +125,7 @@ class Device {
         {[=] { std::memmove(to, from, size); }, FK_NODE_COPY, "", {{to, bytes}, {from, bytes}}});
   }
   void fill(void* to, int32_t byte, int64_t bytes) {
-    const auto size = static_cast<size_t>(bytes) + (broken("fill") && bytes ? 1 : 0);
+    const auto size = static_cast<size_t>(bytes) + (broken("fill") && bytes % 4096 ? 1 : 0);
     if (bytes) queue_.push({[=] { std::memset(to, byte, size); }, FK_NODE_FILL, "", {{to, bytes}}});
   }
 
@@ -152,7 +152,7 @@ class Device {
   void* stream() { return static_cast<vendor_stream*>(&queue_); }
   void synchronize() { queue_.wait(); }
   void synchronize_all() { queue_.wait(); }
-  void hold(double most_s) { queue_.hold(broken("hold") ? 60 : most_s); }
+  void hold(double most_s) { queue_.hold(broken("hold") ? 8 : most_s); }
   void let_go() { queue_.let_go(); }
   void peek(void* host, const void* from, int64_t bytes) {
     std::memcpy(host, from, static_cast<size_t>(bytes));
