@@ -13,7 +13,7 @@ Needs torch, transformers, and flash-linear-attention 0.6 on PYTHONPATH."""
 import argparse, json, pathlib, statistics, sys, tempfile, time
 
 from about import ROOT, about
-from fk_runs import fk_run, scenario_of, show
+from fk_runs import fk_run, scenario_of, show, step_ms
 
 MODELS = {"gla": "gla-2.7b", "retnet": "retnet-2.7b", "rwkv7": "rwkv7-2.9b"}
 PROMPT = 512
@@ -110,12 +110,13 @@ def measure(arch, out, save, args):
                 show(row["fk_host"][-1])
                 save()
             for batch in args.batch:
+                name = f"in512_batch_{batch}"
                 at = row[f"batch {batch}"] = {"step_ms": spread(steps[batch]), "prefill_tokens_per_s": spread(prompts[batch]), "graph_ms": rival.graph(batch)}
-                own = statistics.median(r["workloads"][f"in512_batch_{batch}"]["token_s"]["median"] for r in row["fk_host"])
-                at["speedup"] = at["step_ms"]["median"] / (1e3 * own)
-                at["speedup_prefill"] = statistics.median(r["workloads"][f"in512_batch_{batch}"]["prefill_tokens_per_s"]["median"] for r in row["fk_host"]) / at["prefill_tokens_per_s"]["median"]
+                own = statistics.median(step_ms(name, r["workloads"][name]) for r in row["fk_host"])
+                at["speedup"] = at["step_ms"]["median"] / own
+                at["speedup_prefill"] = statistics.median(r["workloads"][name]["prefill_tokens_per_s"]["median"] for r in row["fk_host"]) / at["prefill_tokens_per_s"]["median"]
                 if isinstance(at["graph_ms"], dict):
-                    at["speedup_to_graph"] = at["graph_ms"]["median"] / (1e3 * own)
+                    at["speedup_to_graph"] = at["graph_ms"]["median"] / own
                 print(f"{arch}, batch {batch}: {json.dumps(at)}", flush=True)
                 save()
 
