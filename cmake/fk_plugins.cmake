@@ -72,7 +72,8 @@ function(fk_add_backend name)
   target_link_options(backend_${name} PRIVATE ${link})
 endfunction()
 
-# Every folder below backends/ has a backend.cmake, which may refuse by setting FK_BACKEND_MISSING to a sentence.
+# Every folder below backends/ has a backend.cmake. It may refuse by setting FK_BACKEND_MISSING to a sentence, or set FK_BACKEND_UNTRIED: the host
+# is then built without it.
 function(fk_add_backends)
   file(GLOB recipes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/backend.cmake)
   set(targets)
@@ -80,12 +81,13 @@ function(fk_add_backends)
     get_filename_component(dir ${recipe} DIRECTORY)
     get_filename_component(name ${dir} NAME)
     set(FK_BACKEND_MISSING)
+    set(FK_BACKEND_UNTRIED OFF)
     include(${recipe})
     if(FK_BACKEND_MISSING)
       message(STATUS "no backend ${name}: ${FK_BACKEND_MISSING}")
       # A library of an earlier configuration would still be found.
       file(REMOVE ${PROJECT_BINARY_DIR}/backends/${name}.so)
-    else()
+    elseif(NOT FK_BACKEND_UNTRIED)
       list(APPEND targets backend_${name})
     endif()
   endforeach()

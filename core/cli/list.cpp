@@ -201,8 +201,13 @@ Listing list_workloads() {
 Listing list_devices() {
   Listing out{
       {{"device", "device"}, {"name", "name"}, {"threads", "threads"}, {"from", "from"}}, {}, {}};
-  for (const Backend& backend : backends())
-    if (!backend.usable()) out.notes.push_back(backend.error);
+  for (const Backend& backend : backends()) {
+    std::string why = backend.error;
+    if (!backend.usable())
+      out.notes.push_back(why);
+    else if (names_of(backend, &why).empty())
+      out.notes.push_back("no " + backend.kind + ": " + why + " (" + backend.path.string() + ")");
+  }
   for (const auto& name : device_names()) {
     std::unique_ptr<Device> device;
     try {
