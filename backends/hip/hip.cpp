@@ -24,6 +24,9 @@ void Hip::describe(int32_t index, fk_device_info& info) {
   info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   std::snprintf(info.name, sizeof info.name, "%.60s %.60s", properties.name,
                 properties.gcnArchName);
+  int driver = 0;
+  check(hipDriverGetVersion(&driver), "hipDriverGetVersion");
+  std::snprintf(info.driver, sizeof info.driver, "HIP %d", driver);
   check(hipDeviceGetPCIBusId(info.identity, sizeof info.identity, index), "hipDeviceGetPCIBusId");
 }
 

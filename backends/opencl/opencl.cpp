@@ -65,6 +65,9 @@ void OpenCl::describe(int32_t index, fk_device_info& info) {
       static_cast<int64_t>(fk_opencl::info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE));
   info.flags = FK_DEVICE_HOST_READS;
   std::snprintf(info.name, sizeof info.name, "%s", text_of(device, CL_DEVICE_NAME).c_str());
+  std::snprintf(info.driver, sizeof info.driver, "%s, %s",
+                text_of(device, CL_DEVICE_VERSION).c_str(),
+                text_of(device, CL_DRIVER_VERSION).c_str());
 }
 
 OpenCl::OpenCl(int32_t index) : device_(device_at(index)) {

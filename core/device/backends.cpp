@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "core/base/elf.hpp"
 #include "core/base/error.hpp"
@@ -292,12 +293,13 @@ std::vector<std::string> names_of(const Backend& backend, std::string* why) {
 
 fk_device_info info_of(const Backend& backend, int32_t index) {
   fk_device_info info{};
-  info.struct_size = FK_END(fk_device_info, identity);
+  info.struct_size = FK_END(fk_device_info, driver);
   fk_error error = backend_error_struct();
   const int32_t status = backend.table.describe(index, &info, &error);
   const std::string name = backend.kind + ":" + std::to_string(index);
   if (status != FK_OK) fail(name, text_of(error, status));
-  info.name[sizeof info.name - 1] = info.identity[sizeof info.identity - 1] = '\0';
+  for (char* last : {std::end(info.name), std::end(info.identity), std::end(info.driver)})
+    last[-1] = '\0';
   return info;
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/device/identity.hpp"
 #include "core/eval/rows.hpp"
 #include "core/store/store.hpp"
 
@@ -158,7 +159,7 @@ class Evaluate {
     e.budget = s.budget, e.commit = s.commit, e.note = s.note;
     for (const auto& p : s.plugins)
       e.plugins.push_back({p.name, p.version, fs::relative(p.file, s.folder), p.sha256, p.ops});
-    const DeviceIdentity identity = device_identity(options_.devices.front());
+    const DeviceIdentity identity = identity_of_device(options_.devices.front());
     e.device = identity.device, e.driver = identity.driver;
     e.host = processor_name();
     e.host_build = own_build_id();

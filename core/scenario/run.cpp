@@ -8,11 +8,11 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/base/machine.hpp"
 #include "core/base/spent.hpp"
 #include "core/base/text.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/device/device.hpp"
+#include "core/device/identity.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/exec/ranking.hpp"
 #include "core/judge/gpu_telemetry.hpp"
@@ -491,7 +491,7 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options, cons
     if (options.progress) options.progress(text);
   };
   RunReport report = ScenarioRun(scenario, watched, catalog, plugin_set).run();
-  report.driver = device_identity(options.device).driver;
+  report.driver = identity_of_device(options.device).driver;
   report.nccl = nccl_setting(scenario.limits.parallel.ranks(), options.device);
   if (watch) report.clocks = watch->seen();
   return report;

@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/sha256.hpp"
+#include "core/device/identity.hpp"
 #include "core/store/store.hpp"
 
 namespace fk {
@@ -56,7 +57,7 @@ Verdict ask(const Question& question, const AskJudge& judge, const Secret& secre
   fill(out.host, processor_name() + ", " + kernel_name());
   fill(out.host_version, host_version);
   fill(out.host_build, own_build_id());
-  const DeviceIdentity device = device_identity(question.device);
+  const DeviceIdentity device = identity_of_device(question.device);
   if (out.device == question.device) out.device.clear();
   fill(out.device, device.device);
   fill(out.driver, device.driver);

@@ -13,6 +13,7 @@
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
+#include "core/device/identity.hpp"
 #include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
 #include "core/store/store.hpp"
@@ -84,7 +85,7 @@ std::string VerdictKey::hash() const { return sha256(canonical_text(parts_json()
 
 void add_machine(const std::string& device, Store& store, VerdictKey& key) {
   add_baselines(store, key);
-  const DeviceIdentity identity = device_identity(device);
+  const DeviceIdentity identity = identity_of_device(device);
   key.add("device", identity.device);
   key.add("driver", identity.driver);
   key.add("host build", own_build_id());

@@ -39,8 +39,9 @@ typedef struct fk_device_info {
   uint64_t flags;       /* FK_DEVICE_... */
   char name[128];       /* the product's name; registry/devices files name it: "NVIDIA H200" */
   char identity[128];   /* unique on the machine, such as a UUID or a PCI address; empty: none */
+  char driver[128];     /* name and version of the driver, which verdicts depend on; empty: none */
 } fk_device_info;
-FK_ASSERT(offsetof(fk_device_info, name) == 24 && offsetof(fk_device_info, identity) == 152, "layout");
+FK_ASSERT(offsetof(fk_device_info, name) == 24 && offsetof(fk_device_info, driver) == 280, "layout");
 
 /* A part of device memory, in bytes; for allocate_parts the place in the range. */
 typedef struct fk_part {

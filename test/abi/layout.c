@@ -51,7 +51,7 @@ _Static_assert(FK_F32 == 0x2002 && FK_BF16 == 0x1004 && FK_F16 == 0x1002 && FK_I
 _Static_assert(FK_OK == 0 && FK_UNSUPPORTED == 1 && FK_INVALID == 2 && FK_FAILED == 3 && FK_CPU == 1 && FK_CUDA == 2, "values");
 /* Device backends. */
 AT(fk_device_info, cpu_threads, 4); AT(fk_device_info, memory_bytes, 8); AT(fk_device_info, flags, 16); AT(fk_device_info, name, 24);
-END(fk_device_info, identity, 280);
+AT(fk_device_info, identity, 152); END(fk_device_info, driver, 408);
 AT(fk_part, bytes, 8); AT(fk_span, bytes, 8);
 AT(fk_node, kind, 0); AT(fk_node, mark, 4); AT(fk_node, name, 8); AT(fk_node, span_count, 16); AT(fk_node, spans, 24); AT(fk_node, after_count, 32);
 AT(fk_node, after, 40); AT(fk_node, threads, 48); AT(fk_node, registers, 56); AT(fk_node, local_bytes, 64); AT(fk_node, shared_bytes, 72);

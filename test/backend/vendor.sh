@@ -26,6 +26,7 @@ grep -q 'All tests passed' "$work/out" || fail "no test ran"
 # The host finds it in FK_BACKENDS and beside its own, and shows its origin.
 FK_BACKENDS="$work/build/queue" "$host" list devices >"$work/out"
 grep -qE "^queue:0 +queue:0 Queue One +1 +$queue" "$work/out" || fail "list devices"
+grep -q '^queue:0: no file in registry' "$work/out" && fail "its peaks are not read"
 cp "$queue" "$work/prefix/lib/fk-host/backends/"
 "$host" list devices >"$work/out"
 grep -q "^queue:0 .*prefix/lib/fk-host/backends/queue.so" "$work/out" || fail "list devices, installed"

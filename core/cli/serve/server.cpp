@@ -14,6 +14,7 @@
 #include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
+#include "core/device/identity.hpp"
 #include "core/worker/channel.hpp"
 
 namespace fk {
@@ -79,7 +80,7 @@ fs::path socket_path(const std::string& device, bool checks) {
 }
 
 Json surroundings(const std::string& device) {
-  const DeviceIdentity identity = device_identity(device);
+  const DeviceIdentity identity = identity_of_device(device);
   Surroundings out{own_build_id(), identity.device, identity.driver, {}, {}};
   std::error_code none;
   for (const auto& dir : paths::registry_dirs())

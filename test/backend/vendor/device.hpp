@@ -75,6 +75,7 @@ class Device {
     info.memory_bytes = int64_t{1} << 40;
     std::strcpy(info.name, "Queue One");
     std::strcpy(info.identity, "queue-0");
+    std::strcpy(info.driver, "threads 1");
   }
   explicit Device(int32_t index) {
     if (index != 0) throw std::runtime_error("there is one device");
