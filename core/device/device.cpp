@@ -143,6 +143,7 @@ std::string name_on_machine(const std::string& device) {
     if (static_cast<size_t>(number) >= names_of(*backend).size()) return "";
     return info_of(*backend, number).identity;
   }
+  if (device_kind_in(device) != "cuda") return "";  // it has no name but its own
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!visible || !*visible) return std::to_string(number);
   const auto names = split(visible, ',');
