@@ -6,6 +6,7 @@
 #include "core/base/text.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "core/exec/select.hpp"
@@ -29,6 +30,10 @@ std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
   if (usable == 0) return mismatches.empty() ? "it has no op" : mismatches;
   const std::string broken = broken_rule(plugin.path, plugin.trust);
   return broken.empty() ? "" : "lint: " + broken;
+}
+
+bool is_file(const std::string& word) {
+  return word.find('/') != word.npos || ends_with(word, ".so");
 }
 
 }  // namespace
@@ -130,18 +135,43 @@ FoundPlugin PluginSet::plugin(const std::string& word) const {
   for (const auto& found : candidates)
     if (found.path.stem() == word) return found;
   need_built(word);
-  if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
+  if (!is_file(word))
     fail("plugin", "there is no plugin `" + word + "`", did_you_mean(word, known));
   FoundPlugin found;
   found.path = word;
   found.trust = Trust::candidate;
-  if (!std::filesystem::exists(word)) fail(word, "there is no such file");
   std::error_code none;
+  if (std::filesystem::is_directory(word, none)) {
+    const auto folder = std::filesystem::weakly_canonical(word, none);
+    found.path = folder / (folder.filename().string() + ".so");
+    if (!std::filesystem::exists(found.path, none))
+      fail(word, "it has not been built", "fk-host build " + word);
+  }
+  if (!std::filesystem::exists(found.path, none)) fail(word, "there is no such file");
   for (const auto& baseline : baselines)
     if (std::filesystem::equivalent(baseline.path, found.path, none)) return baseline;
-  found.note = read_notes(word);
+  found.note = read_notes(found.path);
   if (const std::string taken = name_taken(plugin_name(found)); !taken.empty()) fail(word, taken);
   return found;
+}
+
+void PluginSet::take_in(std::vector<std::string>& words, const Catalog& catalog) {
+  std::map<std::string, std::filesystem::path> taken;
+  for (auto& word : words) {
+    if (!is_file(word)) continue;
+    FoundPlugin found = plugin(word);
+    const std::string name = plugin_name(found);
+    if (found.trust == Trust::baseline) fail(word, "it is the baseline `" + name + "`");
+    const auto [before, fresh] = taken.emplace(name, found.path);
+    std::error_code none;
+    if (!fresh && !std::filesystem::equivalent(before->second, found.path, none))
+      fail(word, "another candidate has the same name: " + before->second.string(),
+           "give FK_PLUGIN another name");
+    found.error = refusal(found, catalog);
+    std::erase_if(candidates, [&](const auto& other) { return plugin_name(other) == name; });
+    candidates.push_back(std::move(found));
+    word = name;
+  }
 }
 
 UnusablePlugin unusable(const std::filesystem::path& file, const std::string& why) {

@@ -37,6 +37,10 @@ struct PluginSet {
   // Finds a plugin by its name, by a candidate's folder, or by its file. A file that is no
   // baseline's is a candidate. Error with the nearest name.
   FoundPlugin plugin(const std::string& word) const;
+  // Replaces files and folders among these words by the names of their candidates. A candidate from
+  // elsewhere joins the set, in place of one with its name. Other words stay as they are. Error for
+  // a baseline, for a file without notes, and for two files of one name.
+  void take_in(std::vector<std::string>& words, const Catalog& catalog);
 };
 
 // Error when a folder of candidates has this name, which means that it is not built. For callers

@@ -105,7 +105,8 @@ int run(RunArguments a) {
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
-  const PluginSet plugin_set = PluginSet::find(catalog);
+  PluginSet plugin_set = PluginSet::find(catalog);
+  plugin_set.take_in(a.options.candidates, catalog);
   std::vector<RunReport> reports;
   TraceEvents events;
   int code = kExitOk;
@@ -147,7 +148,8 @@ std::function<int()> add_run(const Options& app) {
   a->options.device.clear();
   app.add_option("SCENARIO", a->scenario, "a file, or the name of a scenario").required();
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
-  app.add_option("--candidate", a->options.candidates, "only this candidate (may be repeated)")
+  app.add_option("--candidate", a->options.candidates,
+                 "only this candidate, by its name, folder or .so (may be repeated)")
       .one_at_a_time();
   app.add_option("--together", a->options.together,
                  "all candidates at the same time in the model, under this name in the report");

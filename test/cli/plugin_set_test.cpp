@@ -36,6 +36,7 @@ TEST_CASE("the notes of our own providers tell those for GPUs from those for the
   const auto on_cpu = names_on("cpu", FK_PLUGINS), on_gpu = names_on("cuda:0", FK_PLUGINS);
   CHECK(has(on_cpu, "reference"));
   for (const auto& name : on_gpu) {
+    if (name == "opencl_reference") continue;  // its kernels are sources, so its file has no device code
     INFO(name);
     CHECK(has(on_cpu, name) == (name == "reference" || name == "cpu"));
   }
@@ -95,4 +96,39 @@ TEST_CASE("a candidate with the name of a baseline is refused wherever it lies")
   CHECK_THAT(message_of<fk::Error>([&] { plugin_set.plugin(FK_IMPOSTOR); }),
              ContainsSubstring(word));
   CHECK(plugin_set.plugin(FK_PLUGINS "/reference.so").trust == fk::Trust::baseline);
+}
+
+// If this fails, `run --candidate` refuses a plugin outside of the folders of candidates, such as a
+// winner of `evolve`.
+TEST_CASE("a candidate from elsewhere is taken in by its file or folder") {
+  namespace fs = std::filesystem;
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  const fs::path folder = fs::path(FK_PLUGINS).parent_path() / "elsewhere/good";
+  fs::create_directories(folder);
+  const auto none = message_of<fk::Error>([&] {
+    std::vector<std::string> words = {folder.string()};
+    fk::PluginSet::find(catalog).take_in(words, catalog);
+  });
+  CHECK_THAT(none, ContainsSubstring("it has not been built (fk-host build "));
+  fs::copy_file(FK_GOOD, folder / "good.so", fs::copy_options::overwrite_existing);
+  const std::string file = (folder / "good.so").string();
+  for (const std::string& word : {file, folder.string(), folder.string() + "/"}) {
+    fk::PluginSet plugin_set = fk::PluginSet::find(catalog);
+    std::vector<std::string> words = {"nobody", word, word};
+    plugin_set.take_in(words, catalog);
+    CHECK(words == std::vector<std::string>{"nobody", "good", "good"});
+    REQUIRE(plugin_set.candidate("good"));
+    CHECK(fs::equivalent(plugin_set.candidate("good")->path, folder / "good.so"));
+    CHECK(plugin_set.candidate("good")->error.empty());
+  }
+  fk::PluginSet plugin_set = fk::PluginSet::find(catalog);
+  const auto refusal_of = [&](std::vector<std::string> words) {
+    return message_of<fk::Error>([&] { plugin_set.take_in(words, catalog); });
+  };
+  CHECK_THAT(refusal_of({file, FK_GOOD}),
+             ContainsSubstring("another candidate has the same name: " + file));
+  CHECK_THAT(refusal_of({FK_PLUGINS "/reference.so"}),
+             ContainsSubstring("it is the baseline `reference`"));
+  CHECK_THAT(refusal_of({"/nowhere.so"}), ContainsSubstring("there is no such file"));
+  fs::remove_all(folder.parent_path());
 }
