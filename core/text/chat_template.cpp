@@ -16,6 +16,9 @@
 #include "core/base/text.hpp"
 
 namespace fk::text {
+
+std::time_t (*template_clock)() = [] { return std::time(nullptr); };
+
 namespace {
 
 // Limits of a template. The parser and the interpreter call themselves for each level, and the
@@ -109,7 +112,7 @@ using ContextPointer = std::shared_ptr<minja::Context>;
 minja::Value strftime_now(const ContextPointer&, Arguments& arguments) {
   arguments.expectArgs("strftime_now", {1, 1}, {0, 0});
   const auto format = arguments.args[0].get<std::string>();
-  const std::time_t now = std::time(nullptr);
+  const std::time_t now = template_clock();
   std::tm local{};
   localtime_r(&now, &local);
   char text[256];

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -39,6 +40,10 @@ class ChatTemplate {
 
   std::shared_ptr<const Parsed> parsed_;
 };
+
+/// The clock behind strftime_now() of templates, in seconds since 1970. Tests of recorded texts
+/// stop it, before any thread renders.
+extern std::time_t (*template_clock)();
 
 /// One conversation by a template which is used once.
 std::string render(std::string_view jinja, const Json& messages, const Json& tools,

@@ -29,6 +29,22 @@ CONVERSATIONS = [
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
 
+RECORDED = 1795867200  # seconds since 1970, UTC: what templates of recorded texts take for now
+
+
+def stop_clock():
+    """Templates which transformers renders from here on see RECORDED as the time."""
+    import datetime
+    from transformers.utils import chat_template_utils
+
+    class Stopped(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls.fromtimestamp(RECORDED, tz or datetime.timezone.utc)
+
+    chat_template_utils.datetime = Stopped
+
+
 def requests():
     """Conversations with all variables, as fk_tokens reads them."""
     return [[messages, tools, prompt, {**SPECIAL, "date_string": "01 Feb 2025", "strftime_now_is_fixed": True, **variables}] for messages, tools, prompt, variables in CONVERSATIONS]

@@ -4,7 +4,7 @@ the texts of the ids by the package `tokenizers`; chat templates and their texts
 package llama-cpp-python 0.3.19. Packages: tokenizers 0.23.3, sentencepiece 0.2, transformers 5.24, babel 2.19."""
 import hashlib, io, json, lzma, pathlib, sys, tarfile
 
-from conversations import expected, requests
+from conversations import expected, requests, stop_clock
 from lines import make_lines
 from make_tokenizers import KINDS, make_lines as training_lines
 
@@ -45,6 +45,7 @@ def main():
         files[f"tokenizers/{make.__name__}.json"] = text
         print(make.__name__, sum(map(len, ids)), "ids", flush=True)
     files["hashes.json"] = json.dumps(hashes)
+    stop_clock()
     asked = requests()
     files["requests.json"] = json.dumps(asked, ensure_ascii=False)
     templates = {name: (pathlib.Path(sys.argv[1]) / f"{name}.jinja").read_text() for name in TEMPLATES} | {"chatml": CHATML}

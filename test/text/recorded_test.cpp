@@ -3,7 +3,10 @@
 // Ids, texts and conversations are equal to those of the packages tokenizers and transformers, as
 // make_recorded.py recorded them. compare.py shows the lines of a chunk which differs.
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -90,6 +93,8 @@ TEST_CASE("tokenizers_equal_recorded_ids", "[text]") {
 }
 
 TEST_CASE("chat_templates_equal_recorded_texts", "[text]") {
+  ::setenv("TZ", "UTC", 1);
+  text::template_clock = [] { return std::time_t{1795867200}; };  // conversations.py: RECORDED
   const Json requests = load_json(recorded("requests.json"));
   std::size_t templates = 0, refused = 0;
   for (const auto& file : std::filesystem::directory_iterator(recorded("templates"))) {
