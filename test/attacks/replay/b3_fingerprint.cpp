@@ -4,7 +4,9 @@
 // Stopped by: contents that differ in every element, or in a few only, from call to call, every
 // timed output compared
 //
-// verdict: slower cheating
+// verdict: wrong cheating
+//
+// size: ci
 //
 // naive: silu_and_mul faster
 #include "../attack.hpp"
