@@ -131,7 +131,7 @@ Answer answer_of(const BenchRequest& request, const AskJudge& judge) {
   }
   if (request.profile) {
     constexpr double kPatience = 300;
-    found.verdict.profile = profile_of(request.question, found.verdict, kPatience);
+    add_profile(request.question, found.verdict, kPatience);
   }
   // Compared with the sources as they are now, so it is not stored.
   found.verdict.stale = stale_build(request.question.candidate);

@@ -9,10 +9,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/base/work_folder.hpp"
+#include "core/cli/nsight.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
@@ -29,16 +33,37 @@ std::string in_path(const std::string& name) {
   return "";
 }
 
-// The first case with timings, else the first right case, else the first case; null: there is none.
+// The first case with timings, else the first right requested one, else the first right one, else
+// the first; null: there is none.
 const CaseVerdict* row_of(const Verdict& verdict) {
   const auto& cases = verdict.cases;
   auto row = std::find_if(cases.begin(), cases.end(),
                           [](const CaseVerdict& c) { return !c.timings.empty(); });
   if (row == cases.end())
     row = std::find_if(cases.begin(), cases.end(),
+                       [](const CaseVerdict& c) { return !c.beside && is_right(c.status); });
+  if (row == cases.end())
+    row = std::find_if(cases.begin(), cases.end(),
                        [](const CaseVerdict& c) { return is_right(c.status); });
   if (row == cases.end()) row = cases.begin();
   return row == cases.end() ? nullptr : &*row;
+}
+
+// Returns the words of the profiler, at most 64 KiB. Error if it cannot start or is not done in time.
+std::string words_of(const std::string& profiler, const std::vector<std::string>& words,
+                     double patience_s) {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0) fail_host("/dev/null", "cannot be opened");
+  const auto close = [](const int* fd) { ::close(*fd); };
+  const std::unique_ptr<const int, decltype(close)> closes(&nothing, close);
+  ChildProcess process(profiler, words, nothing);
+  const auto status = process.wait(patience_s);
+  process.read_log();
+  if (!status) {
+    process.kill();
+    fail_host(profiler, "was not done after " + human_duration(patience_s));
+  }
+  return std::string(trim(process.log()));
 }
 
 }  // namespace
@@ -76,33 +101,41 @@ std::vector<std::string> profiler_words(const Question& question, const Verdict&
   return words;
 }
 
-std::string profile_of(const Question& question, const Verdict& verdict, double patience_s) {
+void add_profile(const Question& question, Verdict& verdict, double patience_s) {
   const std::string profiler = in_path("ncu");
+  std::string& said = verdict.profile;
   if (profiler.empty())
-    return "not made: there is no `ncu` in PATH (Nsight Compute, with the CUDA toolkit)";
+    return void(said =
+                    "not made: there is no `ncu` in PATH (Nsight Compute, with the CUDA toolkit)");
   const CaseVerdict* const row = row_of(verdict);
-  if (!row || verdict.secret.empty()) return "not made: no case called the candidate";
-  if (row->ranks > 1)
-    return "not made: " + std::to_string(row->ranks) + " ranks call " + row->op + " together";
+  if (!row || verdict.secret.empty()) return void(said = "not made: no case called the candidate");
+  if (row->ranks > 1) {
+    said = "not made: " + std::to_string(row->ranks) + " ranks call " + row->op + " together";
+    return;
+  }
   // The file may have changed since the judgement.
   if (sha256_file(question.candidate) != verdict.candidate.sha256)
-    return "not made: " + question.candidate.string() + " has changed since it was judged";
-  const auto words = profiler_words(question, verdict, *row);
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (nothing < 0) return "not made: /dev/null cannot be opened";
+    return void(said = "not made: " + question.candidate.string() +
+                       " has changed since it was judged");
   try {
-    ChildProcess process(profiler, words, nothing);
-    ::close(nothing);
-    const auto status = process.wait(patience_s);
-    process.read_log();
-    if (!status) {
-      process.kill();
-      return "not made: " + profiler + " was not done after " + human_duration(patience_s);
-    }
-    return std::string(trim(process.log()));
+    const WorkFolder folder("profile");
+    const std::string report = (folder.path / "call.ncu-rep").string();
+    std::vector<std::string> words = nsight_collects();
+    words.insert(words.end(), {"--force-overwrite", "--export", report});
+    for (auto& word : profiler_words(question, verdict, *row)) words.push_back(std::move(word));
+    said = words_of(profiler, words, patience_s);
+    if (!std::filesystem::exists(report)) return;
+    const auto page = [&](const char* name) {
+      const std::string file = (folder.path / name).string();
+      words_of(profiler,
+               {"--import", report, "--page", name, "--csv", "--print-units", "base", "--log-file",
+                file},
+               patience_s);
+      return read_file(file);
+    };
+    verdict.kernels = read_nsight(page("raw"), page("source"));
   } catch (const Error& error) {
-    ::close(nothing);
-    return std::string("not made: ") + error.what();
+    said += (said.empty() ? "not made: " : "\nno figures: ") + std::string(error.what());
   }
 }
 

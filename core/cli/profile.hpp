@@ -8,11 +8,12 @@
 
 namespace fk {
 
-// The output of `ncu` about the kernels of one call, or a sentence with the reason for none. The
-// call has the judged file, device, case, variant, routing and contents. It belongs to the first
-// timed case, else to the first right or requested one. The candidate runs again without a sandbox,
-// because the profiler must enter its process; at most `patience_s`.
-std::string profile_of(const Question& question, const Verdict& verdict, double patience_s);
+// Fills `profile` and `kernels` of a verdict: the words of `ncu` about one call, or a sentence with
+// the reason for none, and its figures. The call has the judged file, device, case, variant, routing
+// and contents. It belongs to the first timed case, else to the first right one, of the requested
+// cases if possible. The candidate runs again without a sandbox, because the profiler must enter its
+// process; at most `patience_s`.
+void add_profile(const Question& question, Verdict& verdict, double patience_s);
 
 // The arguments of `ncu` for this.
 std::vector<std::string> profiler_words(const Question& question, const Verdict& verdict,

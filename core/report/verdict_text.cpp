@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/base/text.hpp"
+#include "core/report/kernel_text.hpp"
 #include "core/report/table.hpp"
 
 namespace fk {
@@ -310,7 +311,7 @@ class VerdictText {
     field("protections", join(on, ", ") + (off.empty() ? "" : "; not active: " + join(off, "; ")));
     if (!v_.secret.empty()) field("seeds", v_.secret + ", commitment " + v_.commitment);
     field("receipt", v_.receipt);
-    block("profile", v_.profile);
+    block("profile", v_.kernels.empty() ? v_.profile : kernel_text(v_.kernels));
     field("took", human_duration(v_.seconds) +
                       (v_.stored ? ", on " + v_.time +
                                        "; answered from the store (--fresh runs it "

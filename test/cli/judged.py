@@ -262,10 +262,7 @@ for name in ("skewed", "captured"):
 wanted = (timed["skewed"]["skew"] / timed["uniform"]["skew"]) ** 2
 assert wanted > 2 and timed["skewed"]["of_uniform"] > 1.5, (wanted, timed["skewed"]["of_uniform"])
 # A profile is of the case, routing, contents and file that were judged: the profiler is put around a process that calls nothing else.
-(work / "bin").mkdir()
-(work / "bin/ncu").write_text('#!/bin/sh\nwhile [ "$1" != __profiled ]; do echo "ncu: $1"; program="$1"; shift; done\nexec "$program" "$@"\n')
-(work / "bin/ncu").chmod(0o755)
-profiled = dict(env, PATH=f"{work / 'bin'}{os.pathsep}{env['PATH']}")
+profiled = dict(env, PATH=f"{source / 'test/cli/nsight'}{os.pathsep}{env['PATH']}")
 busy = work / "busy.so"
 shutil.copy(good.parent / "busy/busy_expert.so", busy)
 of_skew = [busy, "--captured", captured, "--case", "prefill.0", "--routing", "skewed:3", "--profile"]
@@ -280,8 +277,11 @@ for _ in range(2):
     assert again["profile"] == verdict["profile"], (again["profile"], verdict["profile"])
 verdict, _ = bench(good, "--case", "smoke0", "--profile", env=profiled)
 assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], verdict["profile"]
-verdict, _ = bench(good, "--captured", captured, "--profile", env=profiled)  # nothing was timed, so of the first row, which is a small case
-assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], verdict["profile"]
+assert [k["registers"] for k in verdict["kernels"]] == [36] and len(verdict["kernels"][0]["hints"]) == 4, verdict["kernels"]
+# Nothing was timed, so it is of the first right row of those which were asked for.
+verdict, _ = bench(good, "--captured", captured, "--profile", env=profiled)
+first = next(c for c in verdict["cases"] if not c["beside"] and c["status"] == "correct")
+assert f"profiled: silu_and_mul, case {first['case']}, inputs " in verdict["profile"], verdict["profile"]
 refused("has no cases of gelu", "cpu", "--captured", captured, "--op", "gelu")
 refused("have no expert ids", "cpu", "--routing", "skewed", "--op", "gelu")
 

@@ -67,7 +67,7 @@ for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violati
     assert verdict["why"] and verdict["next"], name
     assert all(c["sizes"] for c in verdict["cases"]), name
     told = {"unresolved": ("cannot be loaded: undefined symbol: nobody_has_this", "Define what is missing"),
-            "entry_null": ("refused this host", "Build it again"), "constructor": ("at_load", "failed assert"), "past_end": ("past ", "tail"),
+            "entry_null": ("refused this host", "Build it again"), "constructor": ("at_load", "failed assert"), "past_end": ("past ", "Check the index at its end"),
             "value": ("elements are off", "conditions on this index"), "stack_end": ("its stack is used up", "need.scratch"),
             "file": ("openat for writing", "Remove the named call"), "segfault": ("bad_forward_, in forward", "optional field"),
             "leak_tail": ("of every row: zeros", "Only the end is wrong"),  # and not the leak, which is for later
@@ -119,7 +119,7 @@ assert "no `ncu`" in bench(right, "--profile", PATH=without)[0]["profile"]
 (work / "bin/ncu").write_text('#!/bin/sh\necho "kernels of: $*"\n')
 (work / "bin/ncu").chmod(0o755)
 verdict, _ = bench(right, "--profile", "--no-store", PATH=f"{work / 'bin'}{os.pathsep}{without}")
-assert "kernels of: --profile-from-start off" in verdict["profile"] and f"--secret {verdict['secret']}" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
+assert " --profile-from-start off" in verdict["profile"] and f"--secret {verdict['secret']}" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
 untold, _ = bench(right, "--no-store")
 assert untold["profile"] == "" and untold["receipt"] == "", untold["receipt"]
 

@@ -83,7 +83,8 @@ std::vector<std::string> flags_of(const Yaml& root, const char* key,
     if (starts_with(flag, "-D"))
       one.fail("`" + excerpt(flag) + "` is a definition", "definitions:");
     if (starts_with(flag, "-march=")) one.fail("the target has a key of its own", "march:");
-    if (starts_with(flag, "-l")) one.fail("libraries have a key of their own", "libraries:");
+    if (starts_with(flag, "-l") && flag != "-lineinfo")
+      one.fail("libraries have a key of their own", "libraries:");
     if (!begins_with_any(flag, allowed))
       one.fail("`" + excerpt(flag) + "` is not a flag that a candidate may use",
                "flags begin with " + join(allowed, ", "));

@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/base/work_folder.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
@@ -33,21 +34,6 @@ struct AdviseArguments {
   double seconds = 0.05;
 };
 FK_DOCUMENT(advice, Advice);
-
-// Removed with everything in it.
-struct WorkFolder {
-  fs::path path;
-  WorkFolder() {
-    std::string name = (fs::temp_directory_path() / "fk-advise-XXXXXX").string();
-    if (!::mkdtemp(name.data())) fail_host(name, "cannot be created: " + errno_text());
-    path = name;
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code none;
-    fs::remove_all(path, none);
-  }
-};
 
 Json document_of(const std::vector<std::string>& words, const AdviseArguments& a,
                  const WorkFolder& folder) {
@@ -123,7 +109,7 @@ int advise(AdviseArguments& a) {
   if (a.profile.empty()) a.profile = a.device == "cpu" ? "tiny" : "full";
   const Catalog catalog(paths::registry_dirs());
   const auto file = find_scenario(a.scenario);
-  const WorkFolder folder;
+  const WorkFolder folder("advise");
   ProgressLine progress;
   progress.say("recording " + a.scenario);
   std::vector<std::string> words = {"record",    file.string(),

@@ -267,7 +267,8 @@ void fields(Visitor& v, Verdict& r) {
   v("receipt", r.receipt, "id of the signed receipt; empty: none was kept");
   v("stale", r.stale,
     "why the file does not match the sources beside it; empty: it matches, or is unknown");
-  v("profile", r.profile, "what Nsight Compute said, or why there is none; empty: not asked for");
+  v("profile", r.profile, "words of Nsight Compute, or why there are none; empty: not asked for");
+  v("kernels", r.kernels, "what it saw, a row for each launch of the profiled call");
 }
 
 }  // namespace fk

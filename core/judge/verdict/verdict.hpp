@@ -12,6 +12,7 @@
 
 #include "core/base/json.hpp"
 #include "core/cases/numerics/judgement.hpp"
+#include "core/judge/verdict/kernel_profile.hpp"
 #include "core/measure/race_clock.hpp"
 #include "core/worker/sandbox.hpp"
 
@@ -215,7 +216,9 @@ struct Verdict {
   std::string receipt;           // id; empty: none was kept
   // why the file differs from a build of the sources beside it; empty: it does not
   std::string stale;
-  std::string profile;  // from Nsight Compute, or the reason for its absence; empty: not requested
+  // the words of Nsight Compute, or the reason for their absence; empty: not requested
+  std::string profile;
+  std::vector<KernelProfile> kernels;  // of the profiled call, in the order of their launches
   int exit_code() const { return info_of(status).exit_code; }
 };
 
