@@ -198,6 +198,24 @@ def refusals(folder, device):
     return len(said) == 3 and all(said)
 
 
+def weights_of_all_kinds(folder):
+    """Lists of weights, and a weight named as a method of torch's; both are in the state of the module."""
+    oracle = fk_plugin.Plugin(folder / "reference.so")
+    word, place, kind, scale, bias = (torch.randn(*shape) for shape in ((50, 16), (20, 16), (2, 16), (16,), (16,)))
+    embed = Op(oracle["bert_embedding"], {"word": word, "position": place, "type": kind, "norm_weight": scale, "norm_bias": bias},
+               vocab_size=50, hidden_size=16, max_position=20, type_vocab_size=2)
+    ids, places, kinds = (torch.randint(n, (7,)) for n in (50, 20, 2))
+    got = embed(ids=ids, positions=places, types=kinds)
+    ok = torch.allclose(got, F.layer_norm(word[ids] + place[places] + kind[kinds], (16,), scale, bias, 1e-12), atol=1e-5)
+    v, w, b = ([torch.randn(*shape) / 4 for _ in range(3)] for shape in ((4, 8), (8, 4), (8,)))
+    cross = Op(oracle["low_rank_cross"], {"v": v, "w": w, "bias": b}, num_layers=3, size=8, low_rank=4)
+    first = x = torch.randn(5, 8)
+    for v_, w_, b_ in zip(v, w, b):
+        x = first * F.linear(F.linear(x, v_), w_, b_) + x
+    ok &= torch.allclose(cross(x=first), x, atol=1e-4)
+    return ok and len(cross.state_dict()) == 9 and len(embed.state_dict()) == 5
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("plugins", type=pathlib.Path)
@@ -205,7 +223,7 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
     rows = [row for batch in (1, 5) for row in check(args.plugins, args.device, batch)]
-    ok = refusals(args.plugins, args.device) and all(row["ok"] for row in rows)
+    ok = refusals(args.plugins, args.device) and weights_of_all_kinds(args.plugins) and all(row["ok"] for row in rows)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({"schema": "fk-host.torch_check/1", "device": args.device,
                                                        "torch": torch.__version__, "providers": PROVIDERS[args.device],

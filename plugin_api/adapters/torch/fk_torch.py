@@ -68,8 +68,19 @@ class Op(torch.nn.Module):
     def __init__(self, op, weights=None, **init):
         super().__init__()
         self.op, self.init, self.instance, self.key, self.largest = op, init, None, None, {}
-        self.weights = torch.nn.ParameterDict(
-            {k: torch.nn.Parameter(v, requires_grad=False) for k, v in (weights or {}).items() if v is not None})
+        # A weight such as `type` has the name of a method of torch's; its parameter is `type_`.
+        self.weights, self.parameter_of = torch.nn.ParameterDict(), {}
+        kept = lambda v: torch.nn.Parameter(v, requires_grad=False)
+        for name, value in (weights or {}).items():
+            if value is not None:
+                key = self.parameter_of[name] = name + "_" * hasattr(torch.nn.ParameterDict, name)
+                many = isinstance(value, (list, tuple))
+                self.weights[key] = torch.nn.ParameterList(map(kept, value)) if many else kept(value)
+
+    def named_weights(self):
+        """Tensors and lists of tensors, by the contract's names."""
+        lists = lambda v: list(v) if isinstance(v, torch.nn.ParameterList) else v
+        return {name: lists(self.weights[key]) for name, key in self.parameter_of.items()}
 
     def axes(self, fields):
         """What the axis letters are in this call, from the constructor and from the tensors' shapes."""
@@ -78,10 +89,16 @@ class Op(torch.nn.Module):
             if s.axis and s.name in self.init:  # those of ints: one for every element
                 value = self.init[s.name]
                 found.update(zip(s.axis.split(","), value if s.kind == "ints" else [value]))
+        known = {**self.named_weights(), **fields}
         for slot in self.op.weights + self.op.forward:
-            tensor = fields.get(slot.name, self.weights[slot.name] if slot.name in self.weights else None)
+            tensor = known.get(slot.name)
+            if isinstance(tensor, (list, tuple)) and tensor:
+                tensor = tensor[0]
             if isinstance(tensor, torch.Tensor):
                 found.update({d: n for d, n in zip(slot.shape, tensor.shape) if d.isalpha() and d not in found})
+        for s in self.op.init:  # an axis that no argument and no tensor has is as large as its default
+            if s.axis and s.kind != "ints" and s.axis not in found:
+                found[s.axis] = int(s.default)
         return found
 
     def outputs(self, fields, device):
@@ -91,13 +108,13 @@ class Op(torch.nn.Module):
             if slot.role != "out" or slot.optional or slot.name in fields:
                 continue
             shape = [int(eval(d.replace("/", "//"), dict(GRAMMAR), axes)) for d in slot.shape]
-            known = {**self.weights, **fields, **made}
+            known = {**self.named_weights(), **fields, **made}
             if slot.dtype[0] in known:  # the dtype of another field
                 dtype = known[slot.dtype[0]].dtype
             elif len(slot.dtype) == 1:
                 dtype = TYPES[slot.dtype[0]]
             else:  # several are allowed: that of the first floating input, or of a weight
-                dtype = next(t.dtype for t in [*fields.values(), *self.weights.values()]
+                dtype = next(t.dtype for t in [*fields.values(), *self.named_weights().values()]
                              if isinstance(t, torch.Tensor) and t.is_floating_point())
             made[slot.name] = torch.empty(shape, dtype=dtype, device=device)
         return made
@@ -106,7 +123,8 @@ class Op(torch.nn.Module):
         """The instance for these fields: one that was prepared for the same layout and shapes as large."""
         tensors = {n: v for n, v in given.items() if isinstance(v, View)}
         dense = lambda v: v.strides == View(0, v.shape, v.dtype).strides
-        key = (str(device), tuple((n, v.data) for n, v in sorted(weights.items())),
+        places = lambda v: tuple(map(places, v)) if isinstance(v, list) else v.data
+        key = (str(device), tuple((n, places(v)) for n, v in sorted(weights.items())),
                tuple((n, v.dtype, "" if dense(v) else v.strides) for n, v in sorted(tensors.items())))
         fits = key == self.key and all(
             a <= b for n, v in tensors.items() for a, b in zip(v.shape, self.largest[n].shape)) and all(
@@ -143,7 +161,7 @@ class Op(torch.nn.Module):
             raise fk_plugin.Failed(f"{self.op.name}: no field is a tensor")
         made = self.outputs(fields, device)
         given = views({**fields, **made})
-        return device, made, given, self.prepared(given, views(self.weights), device)
+        return device, made, given, self.prepared(given, views(self.named_weights()), device)
 
     def schedule(self, instance, fields):
         if instance.table.plan:
