@@ -11,7 +11,7 @@ namespace fk {
 std::string sizes_text(const Case& one);
 
 struct PageParts {
-  size_t cases = 6;      // cases of each size, and half as many full ones
+  size_t cases = 6;      // cases of each size, and twice as many full ones
   bool mirrors = true;   // the production module's arguments, and each field's kinds of inputs
   bool commands = true;  // the class to write, and the verbs
 };

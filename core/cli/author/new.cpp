@@ -84,15 +84,20 @@ void write_task(const Contract& contract, const NewArguments& a, const fs::path&
     const std::vector<ScaffoldFile> reference = reference_scaffold(a.op, a.name);
     const bool in_place = a.language == "cpp" && !reference.empty();
     if (!reference.empty()) shown = reference.front().text;
-    if (in_place) {
+    if (reference.empty()) {
+      state = "It refuses every case until you write forward().";
+    } else if (in_place) {
       for (const ScaffoldFile& one : reference) write_file_atomic(dir / one.name, one.text);
       made = {reference.front().text, true};
       state =
           "It is right and slow: the reference in float64. Its helpers are the headers beside it.";
     } else {
+      // Not a unit of the candidate's build.
+      for (const ScaffoldFile& one : reference)
+        write_file_atomic(dir / "reference" / (one.name + ".txt"), one.text);
       state =
-          "It refuses every case until you write forward(). The page ends with the reference's "
-          "source for the CPU.";
+          "It refuses every case until you write forward(). `reference/` has the reference's "
+          "source for the CPU, with its helpers.";
     }
   }
   write_file_atomic(dir / "TASK.md", task_page(contract, {a.name, file.filename(), shown, state}));

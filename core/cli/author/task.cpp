@@ -44,6 +44,42 @@ std::string filled(const std::string& text,
   return out;
 }
 
+// Compilers, flags and headers of the source's language.
+std::string toolchain_of(const fs::path& file) {
+  const std::string extension = file.extension();
+  const std::string libraries =
+      "- Libraries: libc, libm, libmvec, libstdc++, libgcc, libgomp and the CUDA runtime. No ready "
+      "kernels.";
+  if (extension == ".cu")
+    return "- Flags: nvcc has -O3 and -std=c++17, for compute capability " +
+           environment("FK_CUDA_ARCH", "90a") +
+           " (`build --arch`). A file `candidate.yaml`\n  beside the source adds others, such as "
+           "`cuda_flags: [--use_fast_math, -lineinfo]`.\n"
+           "- Headers: the folder's, `fk/ops/OP.h`, the system's and CUDA's (`cuda_bf16.h`, "
+           "`cuda_fp8.h`, `mma.h`).\n" +
+           libraries + "\n- `forward()` launches on `ctx.stream` alone; a graph may capture it.";
+  if (extension == ".c" || extension == ".cpp")
+    return "- Flags: -O3 is set. `march: native` in a file `candidate.yaml` beside the source "
+           "compiles for this\n  processor. OpenMP and libm need no flag.\n"
+           "- Headers: the folder's, `fk/ops/OP.h`, `fk/cpp/floats.hpp` (load, store, is_float) "
+           "and "
+           "the system's.\n" +
+           libraries;
+  return "- Compilers and rules of this language: `docs/candidates_in_*.md`.";
+}
+
+std::string alignment_of(const fs::path& file) {
+  const std::string words =
+      "Data starts at a multiple of `fk_alignment(view)` bytes: the largest power of two, up to "
+      "16, "
+      "which divides\nthe byte strides of all axes but the last; one element with one axis. ";
+  return words +
+         (file.extension() == ".cu"
+              ? "A load of 16 bytes needs a check of it, in\nsupports() or in forward(). "
+              : "") +
+         "Weights start at 16 bytes, memory from fk_need at 256.";
+}
+
 }  // namespace
 
 std::string task_page(const Contract& contract, const TaskPage& page) {
@@ -60,6 +96,8 @@ std::string task_page(const Contract& contract, const TaskPage& page) {
                          {"compile_memory", human_bytes(kCompilerMemory)},
                          {"patience", fmt::format("{:.0f}", policy.patience_s)},
                          {"budget", fmt::format("{:.0f}", policy.budget_s)},
+                         {"toolchain", toolchain_of(page.file)},
+                         {"alignment", alignment_of(page.file)},
                          {"contract", body}});
   };
   struct Level {
@@ -69,7 +107,7 @@ std::string task_page(const Contract& contract, const TaskPage& page) {
   std::vector<Level> levels;
   for (const bool mirrors : {true, false})
     for (const bool source : {true, false})
-      for (const size_t cases : {6, 4, 2, 1, 0})
+      for (const size_t cases : {12, 6, 4, 2, 1, 0})
         levels.push_back({{.cases = cases, .mirrors = mirrors, .commands = false}, source});
   for (const auto& level : levels) {
     if (level.source && page.source.empty()) continue;

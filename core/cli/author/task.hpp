@@ -14,7 +14,7 @@ struct TaskPage {
   std::string state;   // a sentence about the source
 };
 
-constexpr size_t kTaskPageMax = 12000;  // bytes
+constexpr size_t kTaskPageMax = 16000;  // bytes
 
 // plugin_api/template/task.md with the contract of the op and the source. A long contract loses
 // cases first, then the source, then the names of production arguments, until the page fits.
