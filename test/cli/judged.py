@@ -139,15 +139,11 @@ assert case["timings"][0]["ratio"]["value"] > 1.5, case["timings"]
 # What that race kept for later, the candidate may have called: there is something new for the next.
 assert "timing: contents for another race" in case["spent_of"], case["spent_of"]
 
-# Nobody is faster than itself; a busy machine may see a difference where there is none, and less of one the longer it looks.
-for seconds in ("0.05", "0.2", "0.5", "2"):
-    verdict, code = bench("cpu", "--op", "silu_and_mul", "--case", "smoke0", seconds=seconds)
-    (case,) = verdict["cases"]
-    assert code == 0 and case["baseline"] == "cpu" and case["timings"], (verdict["status"], verdict["why"], case["baseline"])
-    if verdict["status"] in ("same", "cannot_tell"):
-        break
-else:
-    raise AssertionError((verdict["status"], case["timings"]))
+# A baseline as the candidate never races its own file.
+verdict, code = bench("cpu", "--op", "silu_and_mul", "--case", "smoke0", seconds="0.05")
+(case,) = verdict["cases"]
+assert code == 0 and verdict["status"] == "correct" and case["baseline"] == "reference" and case["timings"], (verdict["status"], case["baseline"])
+assert "there is no baseline to race" in verdict["why"], verdict["why"]
 
 # Whose contract and which case it was, whatever it is called and whatever the seed.
 contract = next((home / "registry").rglob("silu_and_mul.yaml"))
