@@ -149,7 +149,7 @@ void JsonOutput::declare_mlflow(const Options& app) {
 }
 
 void JsonOutput::attach(const std::string& owner, const std::filesystem::path& path) {
-  if (!views_.mlflow.empty()) attached_.push_back({owner, path});
+  if (!views_.mlflow.empty() && !path.empty()) attached_.push_back({owner, path});
 }
 
 void JsonOutput::open() {

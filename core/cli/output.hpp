@@ -46,7 +46,8 @@ class JsonOutput {
   void declare_views(const Options& app);
   // Adds --mlflow, for a verb whose results an MLflow server takes.
   void declare_mlflow(const Options& app);
-  // A plugin, or a folder with plugins, of one part of the document, for MLflow.
+  // A plugin, or a folder with plugins, of one part of the document, for MLflow; without an owner,
+  // a file of all parts. The file may be written later, but before write().
   void attach(const std::string& owner, const std::filesystem::path& path);
   // True when a document is wanted, as JSON or as a view.
   bool given() const { return as_json() || !views_.empty(); }

@@ -102,6 +102,7 @@ int run(RunArguments a) {
   a.json.open();
   a.options.pictures = a.json.makes_page();
   if (!a.trace.empty()) need_writable(a.trace);
+  a.json.attach("", a.trace);
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));

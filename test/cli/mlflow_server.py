@@ -31,10 +31,11 @@ bench = ("bench", good, "--op", "silu_and_mul", "--size", "smoke", "--seconds", 
 # A wrong address is bad input, before the work. A server that is down changes no exit code and loses nothing.
 assert "http://127.0.0.1:5000" in call(*bench, "--mlflow", "somewhere", code=2).stderr
 uri = f"http://127.0.0.1:{free_port()}"
-done = call(*bench, "--mlflow", uri, "--json", work / "verdict.json")
+done = call(*bench, "--mlflow", uri, "--json", work / "verdict.json", "--trace", work / "trace.json")
 assert "not sent" in done.stderr and "`fk-host mlflow`" in done.stderr and len(kept()) == 1, (done.stderr, kept())
 folder = spool / kept()[0]
 assert json.loads((folder / "document.json").read_text()) == json.loads((work / "verdict.json").read_text())
+assert [f.read_bytes() for f in folder.rglob("trace.json")] == [(work / "trace.json").read_bytes()]
 assert "0 of 1" in call("mlflow", code=3).stderr and len(kept()) == 1
 
 
@@ -67,7 +68,7 @@ class StandIn(http.server.BaseHTTPRequestHandler):
 stand_in = http.server.ThreadingHTTPServer(("127.0.0.1", int(uri.rsplit(":", 1)[1])), StandIn)
 threading.Thread(target=stand_in.serve_forever, daemon=True).start()
 assert "answers 500" in call("mlflow", code=3).stderr and len(kept()) == 1
-assert "1 of 1" in call("mlflow").stdout and not kept()
+assert "1 of 1" in call("mlflow").stdout and not kept() and "trace.json" in StandIn.seen, StandIn.seen
 seen = StandIn.seen
 assert seen.count("create") == 2 and seen.count("log-batch") == 1 and seen.count("update") == 1, seen  # an experiment and a run, once
 assert all(seen.count(name) == (2 if seen.index(name) == StandIn.breaks_at - 1 else 1) for name in ("document.json", "report.html", "good.so")), seen

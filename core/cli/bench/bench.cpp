@@ -194,6 +194,7 @@ int bench(BenchArguments a) {
   a.json.open();
   if (!a.remote.empty()) return bench_remote(a);
   if (!a.trace.empty()) need_writable(a.trace);
+  a.json.attach("", a.trace);
   a = complete(std::move(a));
   if (a.all && !a.what.empty())
     fail("--all", "it means every candidate, and `" + excerpt(a.what[0]) + "` is named as well",

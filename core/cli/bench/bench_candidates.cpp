@@ -241,8 +241,8 @@ int bench_one(const BenchCandidate& candidate, BenchRequest request) {
                     request.question.candidate, verdict, notes);
   if (!request.json->with_report() && !verdict.stale.empty()) notes.push_back(verdict.stale);
   print_notes(notes);
-  if (request.json->given()) request.json->write(to_json(verdict));
   times.write(to_json(verdict));
+  if (request.json->given()) request.json->write(to_json(verdict));
   if (request.json->with_report())
     std::printf("%s", verdict_text(verdict, colour_wanted(stdout), request.verbose).c_str());
   return verdict.exit_code();
@@ -293,8 +293,8 @@ int bench_many(const std::vector<BenchCandidate>& candidates, const BenchRequest
   }
   print_notes(notes);
   const Json out = document(document_of(all));
-  if (request.json->given()) request.json->write(out);
   times.write(out);
+  if (request.json->given()) request.json->write(out);
   if (request.json->with_report()) print_table(all);
   return code;
 }

@@ -281,10 +281,10 @@ int bench_ops(const BenchArguments& a, const std::vector<std::string>& named,
   if (a.json.given() || !a.trace.empty()) {
     const Json out = document(BenchDocument{device, a.options.size, origin, a.options.seconds,
                                             protections, unusable, all});
-    if (a.json.given()) a.json.write(out);
     TraceEvents events;
     add_bench_times(out, events);
     if (!a.trace.empty()) write_trace(events, a.trace);
+    if (a.json.given()) a.json.write(out);
   }
   if (a.json.with_report())
     std::printf("%s",

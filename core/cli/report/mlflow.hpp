@@ -12,7 +12,7 @@
 namespace fk {
 
 // A plugin, or a folder of plugins and sources, of one part of a document: a candidate's or a
-// submission's name.
+// submission's name. Without an owner it is a file of all parts, such as a trace.
 struct MlflowFile {
   std::string owner;
   std::filesystem::path path;

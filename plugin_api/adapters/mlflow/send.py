@@ -199,9 +199,10 @@ class Kept:
         self.once(f"{at} batch", lambda: self.log(server, part, run["run"]))
         files = [("document.json", self.folder / "document.json"), ("report.html", self.folder / "report.html")]
         for entry in self.plan.get("files", []):
-            if part["owner"] in (None, entry["owner"]) or any(k["owner"] == entry["owner"] for k in part["kernels"]):
+            if not entry["owner"] or part["owner"] in (None, entry["owner"]) or any(k["owner"] == entry["owner"] for k in part["kernels"]):
                 root = self.folder / entry["folder"]
-                files += [(f"kernels/{word(entry['owner'])}/{file.relative_to(root)}", file) for file in sorted(root.rglob("*")) if file.is_file()]
+                place = f"kernels/{word(entry['owner'])}/" if entry["owner"] else ""
+                files += [(f"{place}{file.relative_to(root)}", file) for file in sorted(root.rglob("*")) if file.is_file()]
         for name, file in files:
             self.once(f"{at} file {name}", lambda: self.upload(server, run, name, file.read_bytes()))
         for name, text in part["texts"].items():
