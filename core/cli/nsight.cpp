@@ -2,7 +2,10 @@
 // Names of metrics and columns are those of Nsight Compute 2025.3, seen on an H200.
 #include "core/cli/nsight.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <regex>
@@ -118,7 +121,9 @@ struct InstructionFigures {
 // One kernel's instructions: rows below a header.
 class KernelInstructions {
  public:
-  void add(const NamedRow& row, const std::string& file) {
+  void add(const NamedRow& row) {
+    const uint64_t address = std::strtoull(row.text("Address").c_str(), nullptr, 16);
+    if (address > 0) start_ = start_ > 0 ? std::min(start_, address) : address;
     const double samples =
         std::max(row.number("# Samples"), row.number("Warp Stall Sampling (All Samples)"));
     samples_ += samples;
@@ -128,8 +133,7 @@ class KernelInstructions {
     global_least_ += row.number("L2 Theoretical Sectors Global Ideal");
     if (!(samples > 0)) return;
     KernelLine line;
-    const std::string number = row.text("Line No");
-    line.place = number.empty() ? row.text("Address") : file + ":" + number;
+    line.place = row.text("Address");
     line.code = excerpt(std::string(trim(row.text("Source"))), kCodeBytes);
     line.share = samples;
     double most = 0;
@@ -144,20 +148,25 @@ class KernelInstructions {
     std::stable_sort(lines_.begin(), lines_.end(),
                      [](const auto& a, const auto& b) { return a.share > b.share; });
     lines_.resize(std::min(lines_.size(), kLinesShown));
-    for (auto& line : lines_) line.share /= samples_;
+    for (auto& line : lines_) {
+      line.share /= samples_;
+      const uint64_t address = std::strtoull(line.place.c_str(), nullptr, 16);
+      if (address >= start_) line.place = fmt::format("+0x{:04x}", address - start_);
+    }
     const auto excess = [](double all, double least) { return all > least ? 1 - least / all : 0; };
     return {std::move(lines_), excess(shared_, shared_least_), excess(global_, global_least_)};
   }
 
  private:
-  std::vector<KernelLine> lines_;
+  std::vector<KernelLine> lines_;  // places are addresses until done()
+  uint64_t start_ = 0;             // of the kernel
   double samples_ = 0, shared_ = 0, shared_least_ = 0, global_ = 0, global_least_ = 0;
 };
 
 // By the kernel's plain name. A kernel that was launched twice has two tables; the first counts.
 std::map<std::string, InstructionFigures> figures_of_sources(std::string_view text) {
   std::map<std::string, InstructionFigures> all;
-  std::string kernel, file;
+  std::string kernel;
   CsvRow names;
   KernelInstructions instructions;
   const auto end = [&] {
@@ -170,13 +179,10 @@ std::map<std::string, InstructionFigures> figures_of_sources(std::string_view te
       end();
       kernel = plain_name(row[1]);
       names.clear();
-    } else if (row[0] == "File Path" && row.size() > 1) {
-      file = row[1].substr(row[1].find_last_of('/') + 1);
-      names.clear();
     } else if (std::find(row.begin(), row.end(), "Source") != row.end()) {
       names = std::move(row);
     } else if (!names.empty()) {
-      instructions.add(NamedRow(names, row), file);
+      instructions.add(NamedRow(names, row));
     }
   }
   end();

@@ -20,15 +20,16 @@ struct KernelStall {
 };
 
 struct KernelLine {
-  std::string place;  // FILE:LINE, or the address of an instruction
+  std::string place;  // bytes from the kernel's start
   std::string code;
   double share = 0;
   std::string stall;  // the most frequent reason here
 
   template <class Visitor>
   friend void fields(Visitor& v, KernelLine& l) {
-    v("place", l.place, "FILE:LINE if compiled with -lineinfo, else the place of an instruction");
-    v("code", l.code, "the line, or the instruction");
+    v("place", l.place,
+      "of an instruction: bytes from the kernel's start, as `cuobjdump -sass` counts them");
+    v("code", l.code, "the instruction");
     v("share", l.share, "of the samples of the kernel, 0 to 1");
     v("stall", l.stall, "the most frequent reason of its samples");
   }
