@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/eval/evaluate.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -25,33 +29,41 @@ namespace fs = std::filesystem;
 constexpr const char* kResultSchema = "fk-host.result/1";
 constexpr const char* kEvaluations = "evaluations";
 
+// "node7.4711": this process among those of all machines.
+std::string own_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return std::string(host.data()) + "." + std::to_string(::getpid());
+}
+
 class Evaluate {
  public:
   Evaluate(const Plan& plan, const EvaluateOptions& options, const Catalog& catalog,
-           ResultFolder& folder)
+           ResultFolder& folder, const PlanPart& part = {})
       : plan_(plan),
         options_(options),
         catalog_(catalog),
         folder_(folder),
+        part_(part),
         ends_(plan.jobs.size()) {}
 
   void run() {
     const double start = now_seconds();
     for (size_t i = 0; i < plan_.jobs.size(); ++i) {
-      const EvalJob& job = plan_.jobs[i];
-      if (auto stored = folder_.find(job.key)) {
-        ends_[i] = {(*stored)["document"], "", (*stored)["seconds"].get<double>(),
-                    (*stored)["date"].get<std::string>()};
-        tell(job, "stored", 0);
-      } else {
-        waiting_.push_back(i);
-      }
+      if (part_.has(i) && !use_stored(i)) waiting_.push_back(i);
     }
     std::vector<std::thread> threads;
     for (const auto& device : options_.devices)
       threads.emplace_back([&, device] { work(device, start); });
     for (auto& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
+  }
+
+  // Jobs of the part without a result.
+  size_t missing() const {
+    size_t count = 0;
+    for (size_t i = 0; i < ends_.size(); ++i) count += part_.has(i) && !ends_[i].why.empty();
+    return count;
   }
 
   Evaluation of(const Submission& submission) {
@@ -79,6 +91,15 @@ class Evaluate {
   }
 
  private:
+  bool use_stored(size_t i) {
+    auto stored = folder_.find(plan_.jobs[i].key);
+    if (!stored) return false;
+    ends_[i] = {(*stored)["document"], "", (*stored)["seconds"].get<double>(),
+                (*stored)["date"].get<std::string>()};
+    tell(plan_.jobs[i], "stored", 0);
+    return true;
+  }
+
   void tell(const EvalJob& job, const std::string& end, double seconds) {
     if (options_.on_end) options_.on_end(job, end, seconds);
   }
@@ -105,8 +126,9 @@ class Evaluate {
       while (const auto i = next(start)) {
         const EvalJob& job = plan_.jobs[*i];
         const std::string name = std::to_string(*i + 1) + "-" + job.key.hash().substr(0, 8);
-        JobEnd end =
-            run_job(job, device, folder_.path() / ("job-" + name + ".json"), log_of(job, name));
+        // Another machine may have this job too, after its launcher was killed.
+        const std::string mine = name + "-" + own_name() + ".json";
+        JobEnd end = run_job(job, device, folder_.path() / ("job-" + mine), log_of(job, name));
         if (end.why.empty()) end.why = judge(job, end.document);
         const std::lock_guard lock(mutex_);
         if (end.why.empty())
@@ -169,6 +191,7 @@ class Evaluate {
   const EvaluateOptions& options_;
   const Catalog& catalog_;
   ResultFolder& folder_;
+  const PlanPart part_;
   std::vector<JobEnd> ends_;
   std::vector<size_t> waiting_;
   std::mutex mutex_;  // of all below, and of the folder
@@ -177,6 +200,27 @@ class Evaluate {
 };
 
 }  // namespace
+
+PlanPart plan_part(const std::string& text) {
+  const auto parts = split(text, '/');
+  PlanPart out;
+  const auto number = [&](size_t at, int64_t& into) {
+    const auto& word = parts[at];
+    const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), into);
+    return fault == std::errc() && end == word.data() + word.size();
+  };
+  if (parts.size() != 2 || !number(0, out.index) || !number(1, out.count) || out.index < 1 ||
+      out.index > out.count)
+    fail("--part", "`" + excerpt(text) + "` is not INDEX/COUNT", "for example 1/16, up to 16/16");
+  return out;
+}
+
+size_t evaluate_part(const Plan& plan, const PlanPart& part, const EvaluateOptions& options,
+                     const Catalog& catalog, ResultFolder& folder) {
+  Evaluate run(plan, options, catalog, folder, part);
+  run.run();
+  return run.missing();
+}
 
 std::vector<Evaluation> evaluate(const Plan& plan, const EvaluateOptions& options,
                                  const Catalog& catalog, ResultFolder& folder, Store& store) {

@@ -24,7 +24,7 @@ constexpr const char* kResults = "results";
 }  // namespace
 
 ResultFolder::ResultFolder(const fs::path& folder, const Signer* signer,
-                           std::string unsigned_because)
+                           std::string unsigned_because, Hold hold)
     : folder_(fs::absolute(folder).lexically_normal()),
       signer_(signer),
       unsigned_because_(std::move(unsigned_because)) {
@@ -34,7 +34,7 @@ ResultFolder::ResultFolder(const fs::path& folder, const Signer* signer,
   const fs::path lock = folder_ / "lock";
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0) fail_host(lock.string(), "cannot be written: " + errno_text());
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  if (::flock(lock_, (hold == Hold::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return;
   const int why = errno;
   ::close(lock_);
   if (why == EWOULDBLOCK)

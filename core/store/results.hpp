@@ -3,6 +3,7 @@
 // Plain files, because several machines may share the folder. A result without this host's valid
 // signature is not used.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,10 +17,12 @@ namespace fk {
 
 class ResultFolder {
  public:
+  // With `shared` other shared holders may work in the folder too: parts of one evaluation.
+  enum class Hold : uint8_t { alone, shared };
   // Makes the folder and holds its lock. HostError when another process holds it, or when the
   // folder cannot be written. `signer` (null: results are not signed) outlives this object.
   ResultFolder(const std::filesystem::path& folder, const Signer* signer,
-               std::string unsigned_because);
+               std::string unsigned_because, Hold hold = Hold::alone);
   ResultFolder(const ResultFolder&) = delete;
   ~ResultFolder();
 

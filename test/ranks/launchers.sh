@@ -98,68 +98,8 @@ else
 fi
 [ "$only" != mpirun ] || leave
 
-missing=
-for program in slurmctld slurmd srun munged; do
-  PATH=$PATH:/usr/sbin command -v $program >/dev/null || missing="$missing $program"
-done
-if [ -n "$missing" ]; then absent srun "not installed:$missing"; leave; fi
-PATH=$PATH:/usr/sbin
-dir=$(mktemp -d)
-end() {
-  for file in one.pid two.pid slurmctld.pid munge.pid; do
-    [ ! -s "$dir/$file" ] || kill "$(cat "$dir/$file")" 2>/dev/null || true
-  done
-  sleep 1
-  rm -rf "$dir"
-}
-trap end EXIT
-node=$(hostname -s)
-port=$((26000 + $$ % 1500 * 4))  # others may try the same here
-mkdir "$dir/state" "$dir/spool.one" "$dir/spool.two"
-head -c 1024 /dev/urandom > "$dir/munge.key"
-chmod 600 "$dir/munge.key"
-cat > "$dir/slurm.conf" <<CONF
-ClusterName=fk
-SlurmctldHost=$node(127.0.0.1)
-SlurmUser=$(id -un)
-SlurmdUser=$(id -un)
-AuthType=auth/munge
-CredType=cred/munge
-AuthInfo=socket=$dir/munge.socket
-SlurmctldPort=$port
-StateSaveLocation=$dir/state
-SlurmdSpoolDir=$dir/spool.%n
-SlurmctldPidFile=$dir/slurmctld.pid
-SlurmdPidFile=$dir/%n.pid
-SlurmctldLogFile=$dir/slurmctld.log
-SlurmdLogFile=$dir/%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-SwitchType=switch/none
-SelectType=select/cons_tres
-SlurmdParameters=config_overrides
-NodeName=one NodeHostname=$node NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=8 State=UNKNOWN
-NodeName=two NodeHostname=$node NodeAddr=127.0.0.1 Port=$((port + 2)) CPUs=8 State=UNKNOWN
-PartitionName=all Nodes=one,two Default=YES MaxTime=INFINITE State=UP
-CONF
-export SLURM_CONF="$dir/slurm.conf"
-unable() {
-  absent srun "the cluster does not start here"
-  tail -n 5 "$dir"/*.log || true
-  leave
-}
-munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munge.pid" \
-       --log-file="$dir/munge.log" --seed-file="$dir/munge.seed" || unable
-slurmctld -c || unable
-slurmd -c -N one || unable
-slurmd -c -N two || unable
-tries=0
-until [ "$(sinfo -h -t idle -o %D)" = 2 ]; do
-  tries=$((tries + 1))
-  [ $tries -le 60 ] || unable
-  sleep 0.5
-done
+. test/ranks/slurm_cluster.sh
+start_cluster || { absent srun "$why"; leave; }
 models srun --overcommit -N 1 -n
 across srun --overcommit -N 2 -n
 leave

@@ -2,6 +2,10 @@
 // fk-host eval [SUITE] --candidates DIR...: the score of submissions over ops, models and families.
 #include "core/eval/evaluate.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -15,6 +19,7 @@
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/eval/evaluation_tables.hpp"
+#include "core/eval/slurm.hpp"
 #include "core/report/document.hpp"
 #include "core/store/store.hpp"
 
@@ -22,10 +27,11 @@ namespace fk {
 namespace {
 
 struct EvalArguments {
-  std::string suite = "default", folder;
+  std::string suite = "default", folder, launcher, part;
   JsonOutput json;
   std::vector<std::string> candidates, devices;
   bool plan = false;
+  int tasks = 16;
   double time_limit_s = 0;
 };
 
@@ -111,8 +117,80 @@ Table plan_table(const Plan& plan, ResultFolder& folder) {
   return table;
 }
 
+// This command line without the options of the launcher.
+std::vector<std::string> own_words() {
+  std::vector<std::string> out;
+  const auto words = split(read_file("/proc/self/cmdline", size_t{1} << 20), '\0');
+  for (size_t i = 1; i + 1 < words.size(); ++i) {  // each word ends with a zero
+    const bool apart = words[i] == "--launcher" || words[i] == "--tasks";
+    if (apart) ++i;
+    if (!apart && !starts_with(words[i], "--launcher=") && !starts_with(words[i], "--tasks="))
+      out.push_back(words[i]);
+  }
+  return out;
+}
+
+// Holds <folder>/launcher.lock, so that one array at a time works in the folder.
+class LauncherLock {
+ public:
+  explicit LauncherLock(const std::filesystem::path& folder) {
+    std::error_code code;
+    std::filesystem::create_directories(folder, code);
+    const auto file = folder / "launcher.lock";
+    fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd_ < 0) fail_host(file.string(), "cannot be written: " + errno_text());
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    ::close(fd_);
+    fail_host(folder.string(), "another evaluation works in this folder",
+              "wait for its end, or name another folder with --folder");
+  }
+  ~LauncherLock() { ::close(fd_); }
+  LauncherLock(const LauncherLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+// Tasks of a job array run the jobs. A last job, which is this command, makes the evaluation.
+int launch(const EvalArguments& a, const std::filesystem::path& where, const std::string& name) {
+  const LauncherLock lock(where);
+  SlurmArray array;
+  array.folder = where / "slurm";
+  array.tasks = a.tasks;
+  array.name = "fk-eval-" + name;
+  array.last = own_words();
+  const auto absolute = [](const std::string& path) {
+    return std::filesystem::absolute(path).string();
+  };
+  array.part = {"eval", std::filesystem::exists(a.suite) ? absolute(a.suite) : a.suite};
+  array.part.insert(array.part.end(), {"--folder", where.string()});
+  for (const auto& dir : a.candidates)
+    array.part.insert(array.part.end(), {"--candidates", absolute(dir)});
+  for (const auto& device : a.devices) array.part.insert(array.part.end(), {"--device", device});
+  if (a.time_limit_s > 0)
+    array.part.insert(array.part.end(), {"--time-limit", Json(a.time_limit_s).dump()});
+  const SlurmEnd end = run_array(array, [&](const std::string& number) {
+    std::fprintf(stderr,
+                 "fk-host: array %s of Slurm has %d tasks; their outputs are in %s; `scancel %s` "
+                 "ends them\n",
+                 number.c_str(), a.tasks, array.folder.c_str(), number.c_str());
+  });
+  const auto shown = [](const std::filesystem::path& file, std::FILE* into) {
+    std::error_code none;
+    const std::string text =
+        std::filesystem::exists(file, none) ? read_file(file, size_t{256} << 20) : "";
+    std::fwrite(text.data(), 1, text.size(), into);
+    return !text.empty();
+  };
+  const bool said = shown(end.errors, stderr);
+  if (!shown(end.output, stdout) && !said)
+    fail_host("slurm", "the last job left no output in " + end.output.string(),
+              "the same command runs what is missing");
+  return end.code;
+}
+
 int eval(EvalArguments& a) {
-  a.json.open();
+  if (a.launcher.empty()) a.json.open();
   if (a.candidates.empty())
     fail("eval", "there is no submission", "--candidates DIR, a folder with a manifest.yaml");
   const Catalog catalog(paths::registry_dirs());
@@ -123,12 +201,19 @@ int eval(EvalArguments& a) {
     a.json.attach(submissions.back().name, dir);
   }
   check_submissions(submissions);
+  const auto where = std::filesystem::absolute(a.folder.empty() ? evaluations_dir() / suite.name
+                                                                : std::filesystem::path(a.folder));
+  if (!a.launcher.empty()) {
+    need_known({a.launcher}, {"slurm"}, "--launcher", "launcher");
+    if (a.plan || !a.part.empty()) fail("--launcher", "it has neither --plan nor --part");
+    return launch(a, where, suite.name);
+  }
   const auto devices = devices_of(a);
   Store store = Store::open_default();
   Plan plan = make_plan(suite, std::move(submissions), catalog, devices.front(), store);
-  const std::filesystem::path where =
-      a.folder.empty() ? evaluations_dir() / suite.name : std::filesystem::path(a.folder);
-  ResultFolder folder(where, store.signer(), store.unsigned_because());
+  using Hold = ResultFolder::Hold;
+  ResultFolder folder(where, store.signer(), store.unsigned_because(),
+                      a.part.empty() ? Hold::alone : Hold::shared);
   estimate_from(folder.all(), plan);
   print_plan(plan, devices, folder);
   if (a.plan) {
@@ -144,10 +229,18 @@ int eval(EvalArguments& a) {
                  job.submission.c_str(), excerpt(job.what, 120).c_str(), excerpt(end, 300).c_str(),
                  seconds > 0 ? (", " + human_duration(seconds)).c_str() : "");
   };
+  const auto print_notes = [&] {
+    for (const auto* notes : {&folder.notes(), &store.notes()})
+      for (const auto& note : *notes)
+        std::fprintf(stderr, "fk-host: %s\n", excerpt(note, 1000).c_str());
+  };
+  if (!a.part.empty()) {
+    const size_t missing = evaluate_part(plan, plan_part(a.part), options, catalog, folder);
+    print_notes();
+    return missing == 0 ? kExitOk : kExitEnvironment;
+  }
   const auto evaluations = evaluate(plan, options, catalog, folder, store);
-  for (const auto* notes : {&folder.notes(), &store.notes()})
-    for (const auto& note : *notes)
-      std::fprintf(stderr, "fk-host: %s\n", excerpt(note, 1000).c_str());
+  print_notes();
   bool complete = true;
   EvalDocument out;
   for (const auto& e : evaluations) {
@@ -163,6 +256,7 @@ int eval(EvalArguments& a) {
 
 std::function<int()> add_eval(const Options& app) {
   auto a = std::make_shared<EvalArguments>();
+  constexpr int kTasksMost = 1000;
   app.add_option("SUITE", a->suite, "a file, or a name in scenarios/suites (default)");
   app.add_option("--candidates", a->candidates,
                  "a submission: a folder of plugins with a manifest.yaml (may be repeated)");
@@ -173,6 +267,11 @@ std::function<int()> add_eval(const Options& app) {
   app.add_option(
       "--folder", a->folder,
       "of results, which later calls use again; default: of the suite, in the data folder");
+  app.add_option("--launcher", a->launcher,
+                 "slurm: tasks of a job array run the jobs on machines which share the folder");
+  app.add_option("--tasks", a->tasks, "of the job array").range(1, kTasksMost);
+  app.add_option("--part", a->part,
+                 "INDEX/COUNT: run only these jobs, beside other parts in the same folder");
   app.add_option("--time-limit", a->time_limit_s,
                  "start no job that would end after this many seconds")
       .positive();
