@@ -172,7 +172,17 @@ bool SandboxPolicy::any_device_compiles() {
 }
 
 std::filesystem::path compiler_folder(int pid) {
-  return std::filesystem::temp_directory_path() / ("fk-compiled-" + std::to_string(pid));
+  namespace fs = std::filesystem;
+  std::error_code code;
+  const fs::path own = fs::absolute(environment("TMPDIR", "/tmp")).lexically_normal();
+  fs::perms needed = fs::perms::others_write | fs::perms::others_exec;
+  bool shared = true;
+  for (fs::path at = own; shared && at != at.root_path(); at = at.parent_path()) {
+    const fs::file_status status = fs::status(at, code);
+    shared = !code && fs::is_directory(status) && (status.permissions() & needed) == needed;
+    needed = fs::perms::others_exec;
+  }
+  return (shared ? own : fs::path("/tmp")) / ("fk-compiled-" + std::to_string(pid));
 }
 
 void make_compiler_folder(int pid) {

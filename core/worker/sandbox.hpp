@@ -39,7 +39,7 @@ struct SandboxPolicy {
   bool driver = false;
   // The driver compiles kernels in the process that calls it, and needs a folder for its files.
   bool compiles = false;
-  std::filesystem::path made;  // this folder; empty: none
+  std::filesystem::path made;                   // this folder; empty: none
   std::vector<std::filesystem::path> programs;  // which the compiler starts
   // Files that the host's own code needs after sealing on this device. The caller adds the
   // candidate's files.
@@ -47,9 +47,11 @@ struct SandboxPolicy {
   static bool any_device_compiles();  // of the loaded backends
 };
 
-// Makes the folder for files of a driver's compiler in process `pid`, and tells the drivers. Call it
-// in this process, as its last user. Error when it exists or cannot be made.
+// Makes the folder for files of a driver's compiler in process `pid`, and tells the drivers. Call
+// it in this process, as its last user. Error when it exists or cannot be made.
 void make_compiler_folder(int pid);
+// In TMPDIR, or in /tmp where other users cannot write into TMPDIR: all processes find the same
+// one.
 std::filesystem::path compiler_folder(int pid);
 // Removes the folder of an ended process, if it has one.
 void remove_compiler_folder(int pid);
