@@ -10,9 +10,9 @@ fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # where OpenBLAS takes its place; either is enough.
 fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev"
 fk_test_packages="catch2 python3"
-# The host is built without them too: verdicts are then not stored, receipts not signed, pages have no images, and
-# there are no OpenCL devices.
-fk_optional_packages="libsqlite3-dev libssl-dev libpng-dev ocl-icd-opencl-dev pocl-opencl-icd"
+# The host is built without them too: verdicts are then not stored, receipts not signed, the service has no workers on
+# other machines, pages have no images, and there are no OpenCL devices.
+fk_optional_packages="libsqlite3-dev libssl-dev libhiredis-dev libpng-dev ocl-icd-opencl-dev pocl-opencl-icd"
 # With which the tests start ranks. Installing them starts daemons where systemd runs, which nobody asked for there.
 fk_launcher_packages="openmpi-bin slurmctld slurmd slurm-client munge"
 

@@ -42,6 +42,8 @@ JobQueue::Added JobQueue::add(const std::string&, const std::string&, const std:
 std::optional<JobQueue::Taken> JobQueue::take(const std::string&, JobStage) { return std::nullopt; }
 void JobQueue::to_timing(const std::string&) {}
 void JobQueue::put_back(const std::string&) {}
+bool JobQueue::adopt(const std::string&, JobStage) { return false; }
+void JobQueue::on_device(const std::string&, const std::string&) {}
 bool JobQueue::again(const std::string&) { return false; }
 void JobQueue::finish(const std::string&, const std::string&, const std::string&,
                       const std::string&, const std::string&, double) {}
@@ -204,7 +206,8 @@ JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
       fail_host(state_->file.string(), "a newer fk-host made this queue", "use that one");
     Transaction all(db);
     if (found == 0) db.run(kTables);
-    if (found < kVersion) db.run(kStagesOfJobs + ("PRAGMA user_version=" + std::to_string(kVersion)));
+    if (found < kVersion)
+      db.run(kStagesOfJobs + ("PRAGMA user_version=" + std::to_string(kVersion)));
     const std::string most = std::to_string(kStartsMost);
     // They have ended: counts and clients know it, as of finish().
     const std::string over = " WHERE state='running' AND starts>=" + most;
@@ -289,6 +292,24 @@ void JobQueue::put_back(const std::string& id) {
   state_->alone([&] {
     state_->put("UPDATE jobs SET state='queued', starts=starts-1 WHERE id=? AND state='running'",
                 {id});
+  });
+}
+
+bool JobQueue::adopt(const std::string& id, JobStage stage) {
+  return state_->alone([&] {
+    Statement adopted(state_->database,
+                      sql_of(stage,
+                             "UPDATE jobs SET state='running' WHERE id=? AND state='queued' AND "
+                             "stage=$STAGE"));
+    adopted.bind(id);
+    adopted.step();
+    return sqlite3_changes(state_->database.handle()) > 0;
+  });
+}
+
+void JobQueue::on_device(const std::string& id, const std::string& device) {
+  state_->alone([&] {
+    state_->put("UPDATE jobs SET device=? WHERE id=? AND state='running'", {device, id});
   });
 }
 

@@ -72,6 +72,11 @@ class JobQueue {
   void to_timing(const std::string& id);
   // Back into the queue, as if it had not started.
   void put_back(const std::string& id);
+  // A waiting job runs already, at a worker which a server before this one told. False when it does
+  // not wait in this stage.
+  bool adopt(const std::string& id, JobStage stage);
+  // A running job is on this device.
+  void on_device(const std::string& id, const std::string& device);
   // Back into the queue behind a failure of the host. False after kStartsMost starts.
   bool again(const std::string& id);
   // `document` empty: it failed because of `why`. A job which is cancelled by now stays so.

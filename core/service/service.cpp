@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/service/service.hpp"
 
-#include <algorithm>
+#include <unistd.h>
+
+#include <array>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/clock.hpp"
@@ -13,7 +14,6 @@
 #include "core/base/fields.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
-#include "core/eval/job.hpp"
 #include "core/service/job_document.hpp"
 
 namespace fk {
@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kLogMost = size_t{256} << 10;
 constexpr size_t kStepMost = 200;
 constexpr int kRetrySeconds = 5;
 constexpr const char* kEndedBySignal = "it was ended by ";  // JobEnd::why of such a process
@@ -30,18 +29,6 @@ constexpr int kChecksInRow = 16;  // in a lane of both stages; then a timing has
 
 std::string dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// The end of a job's output, without unsafe characters. A candidate may have written it.
-std::string log_text(const fs::path& file, size_t most) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return {};  // there is no output yet
-  const auto size = static_cast<std::streamoff>(in.tellg());
-  in.seekg(std::max<std::streamoff>(0, size - static_cast<std::streamoff>(most)));
-  std::string text(most, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(most));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return printable(text, "\n\t");
 }
 
 // A whole number of a query such as "limit=5&skip=10".
@@ -81,13 +68,6 @@ std::string label(const std::string& text) {
     out += c;
   }
   return out;
-}
-
-// The status of a job's verdict; empty: it has none.
-std::string verdict_status(const JobEnd& end) {
-  if (!end.why.empty()) return {};
-  const auto found = end.document.find("status");
-  return found != end.document.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 // The states of a job until it ends.
@@ -130,9 +110,21 @@ Service::Service(Options options) : options_(std::move(options)), queue_(options
     if (apart) lanes_.push_back({.device = device, .folder = folder + "-times", .checks = false});
   }
   for (Lane& lane : lanes_) threads_.emplace_back([this, &lane] { work(lane); });
+  if (options_.redis.empty()) return;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  remote_ = std::make_unique<RemoteLane>(
+      options_.redis, std::string(host.data()) + ":" + options_.folder.string(),
+      options_.named_clients, queue_,
+      RemoteLane::Hooks{[this] { return next(elsewhere_); },
+                        [this](const JobQueue::Taken& taken, StageEnd& end, const std::string& log,
+                               const std::string& worker) {
+                          after(taken, end, worker, printable(log, "\n\t"), {});
+                        }});
 }
 
 Service::~Service() {
+  remote_.reset();
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -192,25 +184,15 @@ std::shared_ptr<std::atomic<bool>> Service::begin(const std::string& id) {
   return stop;
 }
 
-void Service::prepare(const JobRequest& request, const JobQueue::Taken& taken, EvalJob& job) const {
-  const bool built = fs::exists(right(taken.id));
-  if (built) fs::rename(right(taken.id), job.candidates);
-  job.words = unpack(request, options_.languages, job.candidates,
-                     options_.named_clients ? taken.client : "");
-  const fs::path plugin = job.candidates / request.name / (request.name + ".so");
-  if (built && fs::exists(plugin)) job.words[1] = plugin.string();
-}
-
 void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
   const auto stop = begin(taken.id);
-  const std::string& device = lane.device;
-  const fs::path folder = options_.folder / lane.folder;
-  const fs::path log = folder / "log.txt";
+  StageRoom room(options_.folder / lane.folder, lane.device, options_.languages,
+                 options_.named_clients);
   const struct Cleanup {
     Service& service;
     const std::string& id;
     const std::shared_ptr<std::atomic<bool>>& stop;
-    const fs::path& folder;
+    StageRoom& room;
     Lane& lane;
     ~Cleanup() {
       const std::lock_guard lock(service.mutex_);
@@ -220,51 +202,43 @@ void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
         service.running_.erase(at);
         service.logs_.erase(id);
       }
-      std::error_code none;
-      for (const char* part : {"candidates", "log.txt"}) fs::remove_all(folder / part, none);
-      // A process that was ended leaves copies of plugins. Headers are the same for each job.
-      for (const auto& entry : fs::directory_iterator(folder / "cache", none))
-        if (entry.path().filename() != "headers") fs::remove_all(entry.path(), none);
+      room.clear();
     }
-  } cleanup{*this, taken.id, stop, folder, lane};
+  } cleanup{*this, taken.id, stop, room, lane};
   {
     const std::lock_guard lock(mutex_);
-    logs_[taken.id] = log;
+    logs_[taken.id] = room.log();
     lane.client = taken.client, lane.stage = stage, lane.since_s = now_seconds();
   }
-  EvalJob job;
-  JobEnd end;
-  const std::string named = visitors::Writer::json(stage).get<std::string>();
-  const LogAbout about = {
-      {"job", taken.id}, {"client", taken.client}, {"device", device}, {"stage", named}};
-  bool timed = stage == JobStage::time;  // or need not be
-  try {
-    JobRequest request = from_fields<JobRequest>(parse_json(taken.request, "job"), "job", {});
-    job.candidates = folder / "candidates";
-    job.cache = folder / "cache";
-    fs::create_directories(job.cache);
-    if (!timed) timed = std::exchange(request.seconds, 0) == 0;  // values are all that is asked
-    prepare(request, taken, job);
-    log_info("a stage of a job begins", about);
-    end = run_job(job, device, folder / "verdict.json", log, [stop] { return stop->load(); });
-  } catch (const std::exception& error) {
-    end.why = error.what();
-  }
+  log_info("a stage of a job begins",
+           {{"job", taken.id},
+            {"client", taken.client},
+            {"device", lane.device},
+            {"stage", visitors::Writer::json(stage).get<std::string>()}});
+  StageEnd end = room.run({taken.id, taken.client, taken.request, stage}, right(taken.id),
+                          [stop] { return stop->load(); });
   if (*stop) return queue_.put_back(taken.id);  // without effect on a cancelled one
-  if (end.why.empty() && !timed && verdict_status(end) == name_of(Status::correct)) {
-    std::error_code none;  // where it cannot be kept, it is compiled again
-    fs::create_directories(right(taken.id).parent_path(), none);
-    fs::rename(folder / "candidates", right(taken.id), none);
-    queue_.to_timing(taken.id);
-    log_info("a job is right, and waits to be timed", about);
-    return arrived();
-  }
-  finish(taken, device, end, log);
+  after(taken, end, lane.device, log_text(room.log(), kLogMost), room.candidates());
 }
 
-void Service::finish(const JobQueue::Taken& taken, const std::string& device, JobEnd& end,
-                     const fs::path& log) {
-  std::string status = verdict_status(end);
+void Service::after(const JobQueue::Taken& taken, StageEnd& end, const std::string& device,
+                    const std::string& log, const fs::path& built) {
+  if (end.timed || end.status() != name_of(Status::correct)) return finish(taken, device, end, log);
+  std::error_code none;  // where it cannot be kept, it is compiled again
+  if (!built.empty()) {
+    fs::create_directories(right(taken.id).parent_path(), none);
+    fs::rename(built, right(taken.id), none);
+  }
+  queue_.to_timing(taken.id);
+  log_info("a job is right, and waits to be timed",
+           {{"job", taken.id}, {"client", taken.client}, {"device", device}});
+  arrived();
+}
+
+void Service::finish(const JobQueue::Taken& taken, const std::string& device, StageEnd& stage,
+                     const std::string& log) {
+  JobEnd& end = stage.end;
+  std::string status = stage.status();
   // The host's own failure says nothing about the candidate: the job runs again, and fails at last.
   // A process that a signal ended is one, and bad input is none.
   bool hosts = starts_with(end.why, kEndedBySignal);
@@ -277,8 +251,10 @@ void Service::finish(const JobQueue::Taken& taken, const std::string& device, Jo
     log_warn("a job runs again: " + end.why);
     return arrived();
   }
-  queue_.finish(taken.id, status, end.why.empty() ? dumped(end.document) : "",
-                log_text(log, kLogMost), end.why, end.seconds);
+  queue_.finish(taken.id, status, end.why.empty() ? dumped(end.document) : "", log, end.why,
+                end.seconds);
+  std::error_code none;  // of a stage before, which ran on another device
+  fs::remove_all(right(taken.id), none);
   const std::string took = Json(end.seconds).dump();
   log_info("a job ended", {{"job", taken.id},
                            {"client", taken.client},
@@ -367,6 +343,7 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
       const std::lock_guard lock(mutex_);
       if (const auto at = running_.find(id); at != running_.end()) *at->second = true;
     }
+    if (remote_) remote_->cancel(id);
     std::error_code none;
     fs::remove_all(right(id), none);
     return {200, dumped(document(JobDocument(*queue_.find(id, request.client))))};
@@ -461,6 +438,17 @@ std::string Service::metrics() {
           std::to_string(number));
   family("fk_devices", "gauge", "Devices that run jobs.");
   add("fk_devices", "", std::to_string(options_.devices.size()));
+  if (remote_) {
+    const RemoteLane::Sight sight = remote_->sight();
+    family("fk_redis_up", "gauge", "1: the server reaches Redis.");
+    add("fk_redis_up", "", sight.connected ? "1" : "0");
+    family("fk_workers", "gauge", "Workers on other machines that live.");
+    add("fk_workers", "", std::to_string(sight.workers.size()));
+    family("fk_worker_tasks_total", "counter",
+           "Tasks of workers by their end, since the server began.");
+    for (const auto& [kind, number] : sight.ends)
+      add("fk_worker_tasks_total", "end=\"" + kind + "\"", std::to_string(number));
+  }
   family("fk_http_answers_total", "counter", "Answers by code, since the server began.");
   const std::lock_guard lock(mutex_);
   for (const auto& [status, number] : answered_)

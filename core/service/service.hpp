@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
-#include "core/eval/job.hpp"
 #include "core/service/http_app.hpp"
 #include "core/service/job_queue.hpp"
+#include "core/service/remote_lane.hpp"
 #include "core/service/request.hpp"
+#include "core/service/stage_room.hpp"
 
 namespace fk {
 
@@ -34,6 +35,7 @@ class Service final : public HttpApp {
     QueueLimits limits;
     size_t body_most = size_t{32} << 20;  // bytes
     bool named_clients = false;           // by tokens; else a client's name is its address
+    std::string redis;                    // URL of the database of workers elsewhere; empty: none
   };
   // HostError when the queue cannot be used. Starts the threads.
   explicit Service(Options options);
@@ -72,13 +74,15 @@ class Service final : public HttpApp {
   // The next job of a lane, with its stage.
   std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
   void run(const JobQueue::Taken& taken, JobStage stage, Lane& lane);
-  void finish(const JobQueue::Taken& taken, const std::string& device, JobEnd& end,
-              const std::filesystem::path& log);
+  // A stage has ended. `built`: the folder with its compiled files; empty: they are elsewhere.
+  void after(const JobQueue::Taken& taken, StageEnd& end, const std::string& device,
+             const std::string& log, const std::filesystem::path& built);
+  void finish(const JobQueue::Taken& taken, const std::string& device, StageEnd& end,
+              const std::string& log);
   // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
   std::filesystem::path right(const std::string& id) const {
     return options_.folder / "right" / id;
   }
-  void prepare(const JobRequest& request, const JobQueue::Taken& taken, EvalJob& job) const;
   void arrived();
   std::shared_ptr<std::atomic<bool>> begin(const std::string& id);
 
@@ -94,6 +98,8 @@ class Service final : public HttpApp {
   std::map<unsigned, uint64_t> answered_;
   std::vector<Lane> lanes_;
   std::vector<std::thread> threads_;
+  Lane elsewhere_ = {.device = "redis", .folder = {}};  // of remote_'s thread
+  std::unique_ptr<RemoteLane> remote_;                  // null: there are no workers elsewhere
 };
 
 // The device whose checks do not wait for timings: it has no memory or clock of its own to lose.

@@ -24,6 +24,7 @@ Json Service::state() {
   for (const auto& [status, ended] : counts.statuses) out.statuses.push_back({status, ended});
   const double now = now_seconds();
   out.up_s = now - began_s_;
+  const auto remote = remote_ ? remote_->sight().workers : std::vector<RemoteLane::Worker>{};
   const std::lock_guard lock(mutex_);
   for (const Lane& lane : lanes_) {
     ServiceLane one;
@@ -33,6 +34,14 @@ Json Service::state() {
     if (!lane.client.empty()) {
       one.stage = lane.stage == JobStage::check ? "check" : "time";
       one.seconds = now - lane.since_s;
+    }
+    out.lanes.push_back(std::move(one));
+  }
+  for (const auto& worker : remote) {
+    ServiceLane one{worker.name, "check, time", worker.client, "", 0};
+    if (!worker.client.empty()) {
+      one.stage = worker.stage == JobStage::check ? "check" : "time";
+      one.seconds = now - worker.since_s;
     }
     out.lanes.push_back(std::move(one));
   }

@@ -16,7 +16,7 @@ struct ServiceLane {
 };
 template <class Visitor>
 void fields(Visitor& v, ServiceLane& l) {
-  v("device", l.device, "the device of its jobs");
+  v("device", l.device, "the device of its jobs, or the name of a worker elsewhere");
   v("stages", l.stages, "the stages of jobs that it takes: check, time, or both");
   v("client", l.client, "whose job runs; empty: none runs");
   v("stage", l.stage, "the stage of that job");

@@ -5,13 +5,17 @@
 Clients submit right, wrong, broken and crashing candidates for --minutes, and ask again for a job which failed because of a kill.
 Fails when a job is lost, a job has two ends, a wrong candidate has a right verdict, a right one gets no right verdict in the end, or a
 process, a file or shared memory stays. Then --queued jobs wait in one queue: the server may use no more memory than their sources.
+With --workers the server judges nothing itself: `fk-host work` takes its jobs from a redis-server on loopback. Workers and Redis are killed
+too, and half of the time Redis forgets all. 77: redis-server is not installed.
 A seed repeats the choices, not the times. Each step has a time limit, and the whole run too."""
 import argparse, collections, contextlib, faulthandler, http.client, json, os, pathlib, random, re, shutil, signal, sqlite3
 import subprocess, sys, tempfile, threading, time
 
 root = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(root / "scripts"))
+sys.path.insert(0, str(root / "scripts/judge"))
 from fk_client import Client, ServiceError
+from service_processes import Place, Redis, Server, Workers, wait
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--host", default=str(root / "build/fk-host"))
@@ -20,8 +24,12 @@ parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
 parser.add_argument("--clients", type=int, default=4)
 parser.add_argument("--kill-every", type=float, default=4, help="mean seconds between two kills")
 parser.add_argument("--queued", type=int, default=10000, help="jobs of the second part; 0: without it")
+parser.add_argument("--workers", type=int, default=0, help="workers on Redis; 0: the server judges itself")
 parser.add_argument("--json", type=pathlib.Path, help="writes the counts")
 options = parser.parse_args()
+if options.workers and not shutil.which("redis-server"):
+    print("skipped: redis-server is not installed (Debian: redis-server)")
+    sys.exit(77)
 chance = random.Random(options.seed)
 print(f"seed {options.seed}", flush=True)
 faulthandler.dump_traceback_later(options.minutes * 60 + 900 + options.queued * 0.05, exit=True)  # a hang is a failure
@@ -29,6 +37,7 @@ faulthandler.dump_traceback_later(options.minutes * 60 + 900 + options.queued * 
 work = pathlib.Path(tempfile.mkdtemp(prefix="fk-chaos-"))
 (work / "tmp").mkdir()
 env = dict(os.environ, FK_DATA=str(work / "data"), FK_CACHE=str(work / "cache"), TMPDIR=str(work / "tmp"), FK_CHAOS=str(work))
+place = Place(options.host, work, env)
 shared_before = set(os.listdir("/dev/shm"))
 template = (root / "plugin_api/template/ops/silu_and_mul.cpp").read_text()
 KINDS = {
@@ -45,14 +54,6 @@ def note(text):
     print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
-def wait(done, what, seconds):
-    end = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > end:
-            raise AssertionError(f"after {seconds} s: {what() if callable(what) else what}")
-        time.sleep(0.05)
-
-
 def processes():
     """Processes of this run: (number, command line)."""
     out = []
@@ -63,38 +64,6 @@ def processes():
                 if words[0]:  # no zombie
                     out.append((int(entry.name), b" ".join(words).decode(errors="replace")))
     return out
-
-
-class Server:
-    """The server, started again at the same address after each kill."""
-
-    def __init__(self, folder, *words):
-        self.folder, self.words, self.process, self.port, self.starts = folder, words, None, 0, 0
-        self.start()
-
-    def start(self):
-        self.starts += 1
-        words = [options.host, "serve", "--http", f"127.0.0.1:{self.port}", "--queue", str(self.folder), *self.words]
-        end = time.monotonic() + 120
-        while True:
-            self.process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=open(work / "server.log", "a"), text=True)
-            line = self.process.stdout.readline()
-            if " of http" in line:
-                break
-            self.process.wait(60)
-            assert time.monotonic() < end, "the server does not start: " + (work / "server.log").read_text()[-2000:]
-            time.sleep(0.2)
-        self.url = line.split()[-1]
-        self.port = int(self.url.rsplit(":", 1)[1])
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait(60)
-        self.start()
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(120)
 
 
 class Clients:
@@ -179,38 +148,47 @@ class Clients:
             assert not thread.is_alive(), "a client does not end"
 
 
-def kill_one(server, counts):
-    """Kills the server, or any process below it."""
+def kill_one(server, redis, workers, counts):
+    """Kills the server, Redis, or any process below it or of a worker."""
     if chance.random() < 0.25:
         counts["server"] += 1
         server.kill()
         return
-    below = [(pid, words) for pid, words in processes() if pid != server.process.pid]
+    if redis and chance.random() < 0.1:
+        forgets = chance.random() < 0.5
+        counts["redis and its data" if forgets else "redis"] += 1
+        redis.kill(forgets, chance.random() * 3)
+        return
+    below = [(pid, words) for pid, words in processes() if pid not in (server.process.pid, redis and redis.process.pid)]
     if not below:
         return
     pid, words = chance.choice(sorted(below))
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
-        counts["judge" if " serve " in words else "job" if " bench " in words else "worker"] += 1
+        counts["worker elsewhere" if " work " in words else "judge" if " serve " in words else "job" if " bench " in words else "process of a job"] += 1
+    if workers:
+        workers.keep()
 
 
 def left_over(folder):
     """Files of the queue which no server needs, temporary files, and shared memory."""
     kept = {"queue.sqlite", "queue.sqlite-wal", "queue.sqlite-shm", "queue.lock", "headers"}
     out = [str(p) for p in folder.rglob("*") if p.is_file() and not kept & set(p.relative_to(folder).parts)]
-    out += [str(p) for p in (work / "tmp").rglob("*")]
+    out += [str(p) for p in (work / "tmp").rglob("*")] + [str(p) for p in work.glob("worker*/workers/*")]
     return out + [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - shared_before]
 
 
 def first_part():
     folder = work / "queue"
-    server = Server(folder)
+    redis = Redis(place) if options.workers else None
+    workers = Workers(place, redis.url, options.workers) if redis else None
+    server = Server(place, folder, *(["--redis", redis.url] if redis else []))
     until = time.monotonic() + options.minutes * 60
     clients, kills = Clients(server, until), collections.Counter()
     said = time.monotonic()
     while time.monotonic() < until and not clients.faults:
         time.sleep(min(chance.expovariate(1 / options.kill_every), 30))
-        kill_one(server, kills)
+        kill_one(server, redis, workers, kills)
         if time.monotonic() - said > 60:
             said = time.monotonic()
             note(f"{len(clients.ended)} verdicts, {sum(clients.failures.values())} failures, kills {dict(kills)}")
@@ -220,7 +198,13 @@ def first_part():
     last = Client(server.url).wait(Client(server.url).ask("POST", "/v1/jobs", {
         "name": "last", "source": re.sub(r'FK_PLUGIN\("[^"]*"', 'FK_PLUGIN("last"', template), "language": "cpp", "size": "smoke", "seconds": 0})["id"], 120)
     assert last["status"] == "correct", last
+    if redis:
+        left = {stream: redis.ask("XLEN", stream) for stream in ("fk:tasks", "fk:ends")}
+        assert set(left.values()) == {"0"}, f"entries stay in Redis: {left}"
+        workers.end()
     assert server.end() == 0, "the server does not end in order"
+    if redis:
+        redis.end()
     wait(lambda: not processes(), lambda: f"processes stay: {processes()}", 30)
     with sqlite3.connect(folder / "queue.sqlite") as db:
         rows = db.execute("SELECT id, state, status FROM jobs").fetchall()
@@ -230,7 +214,7 @@ def first_part():
     ends = len(clients.ended) + sum(n for why, n in clients.failures.items() if " is " not in why.split(":")[0]) + 1
     result = {"seed": options.seed, "minutes": options.minutes, "verdicts": len(clients.ended), "kills": dict(kills), "server_starts": server.starts,
               "failures": dict(clients.failures), "verdicts_of_killed": clients.killed_verdicts, "ends_in_queue": counted, "ends_seen": ends,
-              "states": dict(states), "median_s": round(sorted(clients.times)[len(clients.times) // 2], 2) if clients.times else None,
+              "workers": options.workers, "states": dict(states), "median_s": round(sorted(clients.times)[len(clients.times) // 2], 2) if clients.times else None,
               "left": left_over(folder), "faults": clients.faults}
     print(json.dumps(result, indent=1), flush=True)
     assert not clients.faults, clients.faults
@@ -247,7 +231,9 @@ def memory(pid):
 
 
 def second_part():
-    server = Server(work / "many", "--client-jobs", str(options.queued + 10), "--device", "cpu")
+    redis = Redis(place) if options.workers else None
+    workers = Workers(place, redis.url, options.workers) if redis else None
+    server = Server(place, work / "many", "--client-jobs", str(options.queued + 10), *(["--redis", redis.url] if redis else ["--device", "cpu"]))
     held = server.process.pid
     before, sources, begin = memory(held), 0, time.monotonic()
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
@@ -263,9 +249,15 @@ def second_part():
     state = Client(server.url).ask("GET", "/v1/state")
     grown = memory(held) - before
     result = {"queued": state["waiting_check"], "sources_mib": round(sources / 2**20, 1), "grown_mib": round(grown / 2**20, 1),
-              "seconds": round(time.monotonic() - begin, 1)}
+              "before_mib": round(before / 2**20, 1), "seconds": round(time.monotonic() - begin, 1)}
+    if redis:
+        result["redis_mib"] = round(int(re.search(r"used_memory:(\d+)", redis.ask("INFO", "memory"))[1]) / 2**20, 1)
     print(json.dumps(result), flush=True)
+    if redis:
+        workers.end()
     assert server.end() == 0
+    if redis:
+        redis.end()
     wait(lambda: not processes(), lambda: f"processes stay: {processes()}", 30)
     assert state["waiting_check"] > options.queued * 0.9, state
     assert grown <= sources, f"{grown} bytes for {sources} bytes of sources"

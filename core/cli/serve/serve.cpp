@@ -316,7 +316,9 @@ struct ServeArguments {
 };
 
 int serve_as_asked(ServeArguments& a) {
-  if (a.devices.empty()) a.devices = {"cpu"};
+  if (!a.http.redis.empty() && a.http.address.empty())
+    fail("--redis", "it belongs to a server with --http", "a worker is `fk-host work`");
+  if (a.devices.empty() && a.http.redis.empty()) a.devices = {"cpu"};
   if (a.http.address.empty()) {
     if (a.devices.size() > 1)
       fail("--device", "a server without --http has one device", "start one for each");
@@ -340,6 +342,10 @@ std::function<int()> add_serve(const Options& app) {
   app.add_option("--tokens", a->http.tokens, "a file of lines NAME TOKEN, one for each client");
   app.add_option("--certificate", a->http.certificate, "the chain of certificates for TLS, PEM");
   app.add_option("--key", a->http.key, "the certificate's private key, PEM");
+  app.add_option("--redis", a->http.redis,
+                 "with --http, workers elsewhere (`fk-host work`) take jobs from this database of "
+                 "Redis, redis://:PASSWORD@HOST:PORT/NUMBER (or the variable REDISCLI_AUTH has the "
+                 "password); the server itself judges only on each --device");
   app.add_option("--queue", a->http.queue, "the folder of jobs, beside the store if not given");
   app.add_flag("--log-json", a->http.log_json,
                "with --http, standard error has a JSON object for each event, by FK_LOG's level");

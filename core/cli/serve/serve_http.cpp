@@ -22,38 +22,31 @@
 
 namespace fk {
 
-namespace {
+ReadyJudge::ReadyJudge(const std::string& device, bool checks) {
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) fail_host("serve", "cannot start a process: " + errno_text());
+  if (pid_ > 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
+  ::execl("/proc/self/exe", "fk-host", "serve", "--device", device.c_str(),
+          checks ? "--checks" : nullptr, nullptr);
+  ::_exit(127);
+}
 
-// A process `fk-host serve --device DEVICE`, which jobs ask for their verdicts: its oracle and its
-// contents are ready. Where one runs already, or it ends, jobs judge themselves. Make it before any
-// thread, on the thread that lives longest.
-class ReadyJudge {
- public:
-  explicit ReadyJudge(const std::string& device, bool checks = false) {
-    const pid_t parent = ::getpid();
-    pid_ = ::fork();
-    if (pid_ < 0) fail_host("serve", "cannot start a process: " + errno_text());
-    if (pid_ > 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) ::_exit(127);
-    const int null = ::open("/dev/null", O_RDWR);
-    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
-    ::execl("/proc/self/exe", "fk-host", "serve", "--device", device.c_str(),
-            checks ? "--checks" : nullptr, nullptr);
-    ::_exit(127);
+ReadyJudge::~ReadyJudge() {
+  ::kill(pid_, SIGTERM);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
-  ~ReadyJudge() {
-    ::kill(pid_, SIGTERM);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  ReadyJudge(const ReadyJudge&) = delete;
+}
 
- private:
-  pid_t pid_ = -1;
-};
-
-}  // namespace
+SourceLanguages source_languages() {
+  SourceLanguages out = {{"c", ".c"}, {"cpp", ".cpp"}, {"cuda", ".cu"}};
+  for (const auto& language : languages()) out[language.name] = language.extension;
+  return out;
+}
 
 int serve_http(const ServeHttpArguments& a) {
   Service::Options options;
@@ -62,8 +55,9 @@ int serve_http(const ServeHttpArguments& a) {
       std::filesystem::absolute(a.queue.empty() ? paths::data_dir() / "service" : a.queue);
   options.limits.jobs = a.client_jobs;
   options.body_most = static_cast<size_t>(a.body_mib) << 20;
-  options.languages = {{"c", ".c"}, {"cpp", ".cpp"}, {"cuda", ".cu"}};
-  for (const auto& language : languages()) options.languages[language.name] = language.extension;
+  options.languages = source_languages();
+  options.redis = a.redis;
+  if (!a.redis.empty()) redis_place(a.redis);  // Error before any process begins
   HttpOptions http;
   http.address = a.address;
   if (!a.tokens.empty()) http.tokens = load_tokens(a.tokens);
@@ -78,8 +72,10 @@ int serve_http(const ServeHttpArguments& a) {
   }
   Service service(options);
   HttpServer server(http, service);
-  std::printf("judging on %s for clients of %s\n", join(a.devices, ", ").c_str(),
-              server.url().c_str());
+  const std::string where = a.redis.empty()     ? join(a.devices, ", ")
+                            : a.devices.empty() ? "workers elsewhere"
+                                                : join(a.devices, ", ") + " and workers elsewhere";
+  std::printf("judging on %s for clients of %s\n", where.c_str(), server.url().c_str());
   std::fflush(stdout);
   server.run();
   return kExitOk;
