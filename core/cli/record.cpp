@@ -79,7 +79,6 @@ int run(RecordArguments a) {
     for (const auto& device : device_names())
       if (starts_with(device, "cuda") && a.options.device == "cpu") a.options.device = device;
   }
-  if (a.profile.empty()) a.profile = a.options.device == "cpu" ? "tiny" : "full";
   if (a.options.record.cases_max < 1) fail("--limit", "at least one case is kept");
   if (a.gib <= 0 || a.gib > 1 << 20) fail("--gib", "no room");
   a.options.record.bytes_max = static_cast<int64_t>(a.gib * (int64_t{1} << 30));
@@ -89,6 +88,7 @@ int run(RecordArguments a) {
     fail(a.scenario, "it is a list of scenarios",
          "record one of them: " + files[0].stem().string());
   check_parallel(a.parallel);
+  if (a.profile.empty()) a.profile = usual_profile(files.front(), a.options.device != "cpu");
   Scenario scenario = load_scenario(files.front(), a.profile);
   set_parallel(scenario.limits, a.parallel);
   if (a.has_seed) scenario.seed = a.seed;

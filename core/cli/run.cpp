@@ -53,12 +53,12 @@ void set_defaults(RunArguments& a) {
   // `run --json scenarios/x.yaml` means the scenario, not a file to overwrite.
   if (ends_with(a.json.word(), ".yaml"))
     fail("--json", "will not write over " + a.json.word(), "put it last");
-  if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";
 }
 
 Scenario load(const std::filesystem::path& file, const RunArguments& a, const Catalog& catalog,
               const PluginSet& plugin_set) {
-  Scenario scenario = load_scenario(file, a.profile);
+  Scenario scenario = load_scenario(
+      file, a.profile.empty() ? usual_profile(file, is_gpu(a.options.device)) : a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
   fit_weights(scenario, catalog);
@@ -71,7 +71,7 @@ Scenario load(const std::filesystem::path& file, const RunArguments& a, const Ca
 
 std::string profile_note(const Scenario& scenario, const std::filesystem::path& file,
                          const Catalog& catalog) {
-  if (scenario.profile != "tiny") return {};
+  if (scenario.profile != "tiny" || usual_profile(file, true) != "full") return {};
   const std::string note =
       "The tiny profile has the real model's structure at a small size. Answers are judged, speed "
       "is not.\n  --profile full ";

@@ -62,7 +62,9 @@ struct Choice {
   std::string finish;              // "stop", "length"; empty: it goes on
   size_t sent = 0, text_sent = 0;  // tokens and bytes in earlier events
   bool begin_sent = false, ended_sent = false;
-  double last_s;  // of the request, or of its last token
+  int64_t cached = 0;  // tokens of its prompt that were in the cache
+  double last_s;       // of the request, or of its last token
+  double first_s = 0;  // of its first token
 };
 
 class Completion : public std::enable_shared_from_this<Completion> {
@@ -94,6 +96,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
       if (!choice.finish.empty()) continue;
       choice.finish = "abort";
       parts_.cancel(choice.id);
+      record(choice);
       parts_.metrics.end("abort", now_seconds() - begin_s_);
     }
   }
@@ -146,6 +149,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
       choice.logits = std::move(event.values);
       return;
     }
+    if (event.kind == RunnerEvent::Kind::shared) {
+      choice.cached = event.index;
+      const size_t prompt = request_.prompts[choice.prompt].tokens.size();
+      parts_.metrics.prefix(static_cast<int64_t>(prompt), event.index);
+      return;
+    }
     if (event.kind == RunnerEvent::Kind::failed)
       fail_all(event.text);
     else
@@ -159,6 +168,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
       choice.logprobs.push_back(logprobs_of(choice.logits, event.token, *request_.logprobs));
     parts_.metrics.token(choice.tokens.size() == 1, event.time_s - choice.last_s);
     choice.last_s = event.time_s;
+    if (choice.tokens.size() == 1) choice.first_s = event.time_s;
     if (choice.words) {
       choice.text += choice.stop.push(choice.words->push(static_cast<int32_t>(event.token)));
       if (choice.stop.stopped()) return finish(choice, "stop", event.last);
@@ -178,7 +188,24 @@ class Completion : public std::enable_shared_from_this<Completion> {
       choice.text += choice.stop.finish();
     }
     if (!ended) parts_.cancel(choice.id);
+    record(choice);
     parts_.metrics.end(reason, now_seconds() - begin_s_);
+  }
+
+  void record(const Choice& choice) const {
+    if (!parts_.recorder) return;
+    const auto c = static_cast<size_t>(&choice - choices_.data());
+    const Request asked = request_of(c);
+    RecordedRequest out;
+    out.at_s = begin_s_ - parts_.recorder->begun_s();
+    out.prompt = asked.tokens;
+    out.answer = choice.tokens;
+    out.end = choice.finish;
+    out.max_tokens = asked.new_tokens;
+    out.sampling = asked.sampling;
+    out.first_token_s = choice.tokens.empty() ? 0 : choice.first_s - begin_s_;
+    out.done_s = now_seconds() - begin_s_;
+    parts_.recorder->add(out);
   }
 
   // One failure ends all answers of the request.
@@ -269,12 +296,17 @@ class Completion : public std::enable_shared_from_this<Completion> {
         {"id", name_}, {"object", object}, {"created", created_}, {"model", parts_.limits.model}};
   }
 
+  // A prompt counts once, also with several answers.
   Json usage() const {
     size_t tokens = 0;
+    int64_t cached = 0;
     for (const Choice& choice : choices_) tokens += choice.tokens.size();
+    for (size_t c = 0; c < choices_.size(); c += static_cast<size_t>(request_.n))
+      cached += choices_[c].cached;
     return {{"prompt_tokens", prompt_tokens_},
             {"completion_tokens", tokens},
-            {"total_tokens", prompt_tokens_ + tokens}};
+            {"total_tokens", prompt_tokens_ + tokens},
+            {"prompt_tokens_details", {{"cached_tokens", cached}}}};
   }
 
   LaterBody::Part whole() const {

@@ -10,6 +10,7 @@
 #include "core/endpoint/endpoint_metrics.hpp"
 #include "core/endpoint/live_model.hpp"
 #include "core/endpoint/mirror.hpp"
+#include "core/endpoint/traffic_recorder.hpp"
 #include "core/service/http_app.hpp"
 #include "core/text/tokenizer.hpp"
 
@@ -23,6 +24,7 @@ struct EndpointParts {
   const std::vector<int64_t>& eos;
   const text::Tokenizer* tokenizer = nullptr;  // null: requests and answers have numbers
   TrafficMirror* mirror = nullptr;             // null: the model alone gets requests
+  TrafficRecorder* recorder = nullptr;         // null: requests are not kept
 
   uint64_t submit(Request request, LiveModel::Listener listener) const {
     request.shares_prefix = limits.shares_prefix;

@@ -110,12 +110,23 @@ class Embedding : public std::enable_shared_from_this<Embedding> {
       vectors_[i] = pooled(event.tensor, parts_.limits.pooling);
       if (parts_.limits.normalizes) normalize(vectors_[i]);
       ++ended_;
+      record(i);
     } else if (event.kind == RunnerEvent::Kind::failed) {
       failed_ = event.text;
     }
     if (!over()) return;
     parts_.metrics.end(failed_.empty() ? "stop" : "error", now_seconds() - begin_s_);
     if (wake_) wake_();
+  }
+
+  void record(size_t i) const {
+    if (!parts_.recorder) return;
+    RecordedRequest out;
+    out.at_s = begin_s_ - parts_.recorder->begun_s();
+    out.prompt = request_.inputs[i].tokens;
+    out.end = kEndOfEmbedding;
+    out.first_token_s = out.done_s = now_seconds() - begin_s_;
+    parts_.recorder->add(out);
   }
 
   const EndpointParts parts_;

@@ -67,6 +67,12 @@ void EndpointMetrics::begin(int64_t prompt_tokens) {
   prompt_tokens_ += prompt_tokens;
 }
 
+void EndpointMetrics::prefix(int64_t tokens, int64_t hits) {
+  const std::lock_guard lock(mutex_);
+  prefix_tokens_ += tokens;
+  prefix_hits_ += hits;
+}
+
 void EndpointMetrics::token(bool first, double seconds) {
   const std::lock_guard lock(mutex_);
   ++generation_tokens_;
@@ -97,6 +103,11 @@ std::string EndpointMetrics::text(const LiveModel::State& state) const {
   out += line("vllm:prompt_tokens_total", "", prompt_tokens_);
   out += family("vllm:generation_tokens_total", "counter", "Tokens of answers.");
   out += line("vllm:generation_tokens_total", "", generation_tokens_);
+  out += family("vllm:prefix_cache_queries_total", "counter",
+                "Tokens of prompts that were looked up in the cache.");
+  out += line("vllm:prefix_cache_queries_total", "", prefix_tokens_);
+  out += family("vllm:prefix_cache_hits_total", "counter", "Tokens among them that it had.");
+  out += line("vllm:prefix_cache_hits_total", "", prefix_hits_);
   out += family("vllm:request_success_total", "counter", "Answers that ended, by reason.");
   for (const auto& [reason, count] : ended_)
     out += line("vllm:request_success_total", ",finished_reason=\"" + reason + "\"", count);

@@ -31,6 +31,8 @@ class EndpointMetrics {
  public:
   explicit EndpointMetrics(const std::string& model);
   void begin(int64_t prompt_tokens);
+  // A prompt was looked up in the cache, which had its first `hits` tokens.
+  void prefix(int64_t tokens, int64_t hits);
   // A token of an answer. `first`: seconds since the request came; else since the token before.
   void token(bool first, double seconds);
   // The end of an answer: "stop", "length", "abort" or "error".
@@ -41,7 +43,7 @@ class EndpointMetrics {
  private:
   const std::string labels_;  // model_name="..."
   mutable std::mutex mutex_;
-  int64_t prompt_tokens_ = 0, generation_tokens_ = 0;
+  int64_t prompt_tokens_ = 0, generation_tokens_ = 0, prefix_tokens_ = 0, prefix_hits_ = 0;
   std::map<std::string, int64_t> ended_;
   std::map<unsigned, int64_t> answers_;
   Histogram first_token_, next_token_, whole_;

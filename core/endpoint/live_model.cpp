@@ -2,6 +2,7 @@
 #include "core/endpoint/live_model.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,9 +17,22 @@ namespace fk {
 
 namespace {
 
-constexpr double kLookSeconds = 1;      // the waker ends a wait earlier
+constexpr double kLookSeconds = 1;  // the waker ends a wait earlier
+constexpr double kIdleLook = 0.5;
 constexpr double kLookOfRanks = 0.002;  // ranks do not watch the waker
 constexpr int kRestSecondsMost = 30;    // between two starts of a worker
+
+// True when the process of a rank of this machine has ended.
+bool has_exited(const RankGroup& workers) {
+  const auto here = static_cast<int>(ranks_here(workers.size()));
+  for (int rank = 0; rank < here; ++rank) {
+    siginfo_t found{};
+    const int failed =
+        ::waitid(P_PID, static_cast<id_t>(workers.pid(rank)), &found, WEXITED | WNOHANG | WNOWAIT);
+    if (failed != 0 || found.si_pid != 0) return true;
+  }
+  return false;
+}
 
 RunnerEvent failure_of(uint64_t id, const std::string& why) {
   RunnerEvent event;
@@ -96,15 +110,19 @@ void LiveModel::note() {
   state_.waiting = static_cast<int64_t>(live_.size()) - state_.running;
 }
 
+// A worker that dies between two requests is replaced before the next one: nobody may send it while
+// /health is 503.
 void LiveModel::work() {
   for (;;) {
+    bool asked = false;
     {
       std::unique_lock lock(mutex_);
-      news_.wait(lock, [&] {
+      asked = news_.wait_for(lock, std::chrono::duration<double>(kIdleLook), [&] {
         return closing_ || !inbox_.empty() || !cancelled_.empty() || !live_.empty();
       });
       if (closing_) return;
     }
+    if (!asked && side_.is_open() && !has_exited(side_.awake())) continue;
     if (!side_.is_open() && !reopen()) return;
     drive();
   }
@@ -115,6 +133,7 @@ bool LiveModel::reopen() {
   for (int rest_s = 1;; rest_s = std::min(2 * rest_s, kRestSecondsMost)) {
     if (side_.open()) break;
     setup_.says("the model cannot be opened again: " + side_.why());
+    fail_all("the model cannot be started again: " + side_.why());
     std::unique_lock lock(mutex_);
     news_.wait_for(lock, std::chrono::seconds(rest_s), [&] { return closing_; });
     if (closing_) return false;
@@ -124,6 +143,20 @@ bool LiveModel::reopen() {
   state_.ready = true;
   ++state_.restarts;
   return true;
+}
+
+// Nobody knows when a worker runs again, so no client waits for it.
+void LiveModel::fail_all(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, live] : inbox_) live_.emplace(id, std::move(live));
+    inbox_.clear();
+    cancelled_.clear();
+  }
+  while (!live_.empty()) {
+    RunnerEvent event = failure_of(live_.begin()->first, why);
+    end(live_.begin(), event);
+  }
 }
 
 void LiveModel::take_inbox(RankGroup& workers) {
@@ -217,6 +250,13 @@ std::string LiveModel::take(RunnerEvent& event) {
       return "logits that are not one per entry of the vocabulary";
     live.listener(event);
     return {};
+  } else if (event.kind == Kind::shared) {
+    const auto prompt = static_cast<int64_t>(live.request.tokens.size());
+    if (!live.request.shares_prefix || live.taken > 0 || event.index < 0 || event.index >= prompt ||
+        std::exchange(live.knows_shared, true))
+      return "shared tokens that cannot be";
+    live.listener(event);
+    return {};
   } else if (event.kind == Kind::tensor && live.request.new_tokens > 0) {
     return "a tensor that was not asked for";
   }
@@ -246,6 +286,8 @@ void LiveModel::lose_worker() {
       RunnerEvent event =
           failure_of(at->first, "the model's process has ended and starts again: " + side_.why());
       end(at, event);
+    } else {
+      live.knows_shared = false;
     }
     at = next;
   }

@@ -53,8 +53,9 @@ class LiveModel {
   struct Live {
     Request request;
     Listener listener;
-    int64_t taken = 0;   // tokens
-    bool again = false;  // it runs for the second time
+    int64_t taken = 0;          // tokens
+    bool again = false;         // it runs for the second time
+    bool knows_shared = false;  // its leading tokens in the cache
   };
   void work();
   void drive();
@@ -63,6 +64,7 @@ class LiveModel {
   std::string take(RunnerEvent& event);
   void end(std::map<uint64_t, Live>::iterator at, RunnerEvent& event);
   bool reopen();
+  void fail_all(const std::string& why);
   void lose_worker();
   void wake();
   void note();

@@ -99,7 +99,7 @@ void TrafficMirror::hear(const Shared& pair, Of side, const RunnerEvent& event) 
   using Kind = RunnerEvent::Kind;
   const std::lock_guard lock(mutex_);
   Half& half = pair->halves[side];
-  if (closed_ || half.ended || event.kind == Kind::logits || event.kind == Kind::progress) return;
+  if (closed_ || half.ended || event.kind == Kind::logits || event.kind == Kind::shared) return;
   half.last_s = event.time_s - pair->begin_s;
   if (event.kind == Kind::failed) {
     half.ended = true;
@@ -206,6 +206,7 @@ void TrafficMirror::look_at(const Pair& pair, MirrorDifference found) {
       found.apart = logit(found.baseline) - logit(found.candidate);
       return;
     }
+    if (event.kind == RunnerEvent::Kind::shared) return;
     --looks_;
     counts_.differences.push_back(found);
     ended_.notify_all();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/endpoint/model_endpoint.hpp"
 
+#include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -19,6 +21,25 @@ const std::vector<std::string> kPosts = {"/v1/completions", "/v1/chat/completion
                                          "/v1/embeddings"};
 const std::vector<std::string> kGets = {"/",        "/health", "/info",
                                         "/metrics", "/mirror", "/v1/models"};
+
+constexpr std::string_view kModel = "/v1/models/";
+
+// `%2F` and its like as the characters that they stand for.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const char* code = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(code, code + 2, value, 16).ptr == code + 2) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
 
 ApiAnswer wrong_method(const std::string& allowed) {
   ApiAnswer out = openai_error(405, "this path takes " + allowed);
@@ -77,8 +98,8 @@ ApiAnswer ModelEndpoint::routed(const ApiRequest& request) {
   }
   if (path == "/info") return get ? info() : wrong_method("GET");
   if (path == "/mirror") return get ? mirrored() : wrong_method("GET");
-  if (path == "/v1/models" || path == "/v1/models/" + options_.limits.model)
-    return get ? models() : wrong_method("GET");
+  if (path == "/v1/models") return get ? models() : wrong_method("GET");
+  if (starts_with(path, kModel)) return get ? model_of(path) : wrong_method("GET");
   if (contains(kPosts, path))
     return request.method == "POST" ? posted(request, path) : wrong_method("POST");
   std::vector<std::string> known = kPosts;
@@ -86,13 +107,25 @@ ApiAnswer ModelEndpoint::routed(const ApiRequest& request) {
   return openai_error(404, "there is no `" + excerpt(path) + "`; " + did_you_mean(path, known));
 }
 
+Json ModelEndpoint::model_json() const {
+  return {{"id", options_.limits.model},
+          {"object", "model"},
+          {"created", begun_s_},
+          {"owned_by", "fk-host"},
+          {"max_model_len", options_.limits.context}};
+}
+
 ApiAnswer ModelEndpoint::models() const {
-  const Json model = {{"id", options_.limits.model},
-                      {"object", "model"},
-                      {"created", begun_s_},
-                      {"owned_by", "fk-host"},
-                      {"max_model_len", options_.limits.context}};
-  return {200, Json{{"object", "list"}, {"data", {model}}}.dump() + "\n"};
+  return {200, Json{{"object", "list"}, {"data", {model_json()}}}.dump() + "\n"};
+}
+
+// A name may have slashes; clients write them as %2F.
+ApiAnswer ModelEndpoint::model_of(const std::string& path) const {
+  const std::string name = unescaped(std::string_view(path).substr(kModel.size()));
+  if (name == options_.limits.model) return {200, model_json().dump() + "\n"};
+  throw BadRequest(
+      "model", "there is no model `" + excerpt(name) + "`; it is `" + options_.limits.model + "`",
+      404);
 }
 
 ApiAnswer ModelEndpoint::info() const {
@@ -149,7 +182,8 @@ ApiAnswer ModelEndpoint::posted(const ApiRequest& request, const std::string& pa
                             options_.limits,
                             options_.eos,
                             options_.tokenizer ? &*options_.tokenizer : nullptr,
-                            options_.mirror};
+                            options_.mirror,
+                            options_.recorder};
   const Json body = parse_body(request.body);
   if (path == "/v1/chat/completions") return chat(parts, body);
   if (!embeds) return write(parts, completion_request(body, options_.limits), "prompt");

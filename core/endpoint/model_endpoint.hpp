@@ -29,9 +29,10 @@ class ModelEndpoint final : public HttpApp {
     std::string device;                   // for the page
     std::vector<std::string> candidates;  // in the model
     std::vector<OpRow> ops;
-    TrafficMirror* mirror = nullptr;     // it gets the requests; outlives this object
-    int64_t open_most = 1024;            // answers that clients wait for
-    size_t body_most = size_t{8} << 20;  // bytes
+    TrafficMirror* mirror = nullptr;      // it gets the requests; outlives this object
+    TrafficRecorder* recorder = nullptr;  // the same
+    int64_t open_most = 1024;             // answers that clients wait for
+    size_t body_most = size_t{8} << 20;   // bytes
     double drain_s = 30;
   };
   // The model outlives this object.
@@ -51,7 +52,9 @@ class ModelEndpoint final : public HttpApp {
  private:
   ApiAnswer routed(const ApiRequest& request);
   ApiAnswer posted(const ApiRequest& request, const std::string& path);
+  Json model_json() const;
   ApiAnswer models() const;
+  ApiAnswer model_of(const std::string& path) const;
   ApiAnswer info() const;
   ApiAnswer mirrored() const;
   void need_room(size_t more) const;

@@ -39,6 +39,11 @@ class Load {
   virtual int64_t requests() const = 0;
   // Request `index` from 0 on. It depends on the seed alone.
   virtual Request request(const RequestForm& form, int64_t index, uint64_t seed) const = 0;
+  // True for real traffic: requests and their answers are known before a run.
+  virtual bool is_recorded() const { return false; }
+  virtual double arrives_s(int64_t) const { return 0; }  // seconds after the first request
+  // The recorded answer that equal sampling gives again. Null: none.
+  virtual const std::vector<int64_t>* answer(int64_t) const { return nullptr; }
   virtual int64_t left_out() const { return 0; }  // requests that do not fit the context
   virtual int64_t prompt_tokens() const { return 0; }
   virtual int64_t output_tokens() const { return 0; }

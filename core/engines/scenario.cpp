@@ -270,6 +270,13 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
   return s;
 }
 
+std::string usual_profile(const fs::path& file, bool gpu) {
+  const std::string usual = gpu ? "full" : "tiny";
+  const auto profiles = read_source(Yaml::load(file)).keys.find("profiles");
+  if (!profiles || profiles->keys().size() != 1) return usual;
+  return profiles->keys().front();
+}
+
 std::vector<fs::path> scenario_files(const fs::path& file) {
   const Yaml yaml = Yaml::load(file);
   if (!yaml.has("scenarios")) return {file};
@@ -299,6 +306,7 @@ fs::path domain_scenario(const std::string& domain) {
 
 fs::path find_scenario(const std::string& argument) {
   const fs::path path = argument;
+  if (fs::is_regular_file(path / kTrafficScenario)) return path / kTrafficScenario;
   if (path.extension() == ".json" || fs::is_regular_file(path / "config.json"))
     fail_at_config(argument);
   if (fs::is_regular_file(path)) return path;

@@ -37,12 +37,19 @@ struct Scenario {
   std::unique_ptr<Model> make() const { return make_model(arch, config); }
 };
 
-// Names of the profiles that every scenario has.
+// Names of the profiles that a scenario may have.
 std::vector<std::string> profile_names();
 
 // Reads the scenario of a file of either kind. Error with file, line, problem and nearest known
 // name; unknown keys are refused.
 Scenario load_scenario(const std::filesystem::path& file, const std::string& profile);
+
+// The profile of a scenario where the user names none: full with a GPU, else tiny. A scenario with
+// one profile has no choice.
+std::string usual_profile(const std::filesystem::path& file, bool gpu);
+
+// A folder of `serve-model --record` is a scenario, which this file has.
+inline constexpr const char* kTrafficScenario = "traffic.yaml";
 
 // The scenario files of a file: itself, or the entries of its list (`scenarios:`), in order. Error
 // when one does not exist.

@@ -104,7 +104,10 @@ bool Scheduler::admits_next() const {
 void Scheduler::admit() {
   while (admits_next()) {
     Sequence& s = *waiting_.front();
-    if (options_.pool && s.request.shares_prefix && !s.request.prompt_logits) share_pages(s);
+    if (options_.pool && s.request.shares_prefix && !s.request.prompt_logits) {
+      share_pages(s);
+      if (s.shared < 0) s.shared = s.cached;
+    }
     pool_.acquire(pages_of(s.length()) - static_cast<int64_t>(s.pages.size()), s.pages);
     s.slot = free_slots_.back();
     free_slots_.pop_back();

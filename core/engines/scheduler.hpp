@@ -41,6 +41,7 @@ struct Sequence {
   int64_t cached = 0;    // leading tokens with keys and values in the cache
   int64_t named = 0;     // leading pages that have names
   std::string name;      // of the last of these: it stands for all tokens up to there
+  int64_t shared = -1;   // leading tokens that the cache had at its first admission; -1: not asked
   int64_t reported = 0;  // leading positions that have had their logits row, or need none
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }

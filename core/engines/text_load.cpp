@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
+#include "core/engines/recorded_load.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -162,6 +163,7 @@ Request TextLoad::request(const RequestForm& form, int64_t index, uint64_t seed)
 }
 
 std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadSize& size) {
+  if (keys.has("recorded")) return RecordedLoad::read(keys, size);
   auto load = std::make_shared<TextLoad>();
   if (const auto sampling = keys.yaml().find("sampling")) read_sampling(*sampling, load->sampling_);
   Given& given = load->given_;
@@ -195,7 +197,9 @@ std::shared_ptr<const Load> TextLoad::read(const WorkloadKeys& keys, const LoadS
   return load;
 }
 
-EngineKind TextLoad::reads() { return {{"lengths"}, {"prompt", "prompt_cap", "divide"}, read}; }
+EngineKind TextLoad::reads() {
+  return {{"lengths", "recorded"}, {"prompt", "prompt_cap", "divide"}, read};
+}
 
 EngineKind TextLoad::writes() {
   EngineKind kind = reads();

@@ -90,6 +90,8 @@ Workload load_workload(const std::filesystem::path& file, const std::string& nam
   w.kind = kind_key.text();
   const int64_t requests = arrival.read(keys, w);
   w.load = kind.read(keys, {requests, context_max, w.together});
+  if (w.at_their_times && !w.load->is_recorded())
+    kind_key.fail("these requests have no times of arrival", "`recorded` names a file with times");
   return w;
 }
 
@@ -99,6 +101,16 @@ std::vector<std::string> workload_names(const std::filesystem::path& file) {
   return yaml.at("workloads").keys();
 }
 
+namespace {
+
+void change_tokens(Request& request, const RequestForm& form, uint64_t seed) {
+  constexpr size_t kStep = 16;
+  const Request other = form.random(static_cast<int64_t>(request.tokens.size()), seed);
+  for (size_t i = 0; i < request.tokens.size(); i += kStep) request.tokens[i] = other.tokens[i];
+}
+
+}  // namespace
+
 std::vector<Request> make_requests(const Workload& workload, const RequestForm& form, uint64_t seed,
                                    int64_t round) {
   const uint64_t stream = seed_of(workload.name, seed);
@@ -106,6 +118,8 @@ std::vector<Request> make_requests(const Workload& workload, const RequestForm& 
   for (int64_t i = 0; i < workload.load->requests(); ++i) {
     const std::string name = "round " + std::to_string(round) + " request " + std::to_string(i + 1);
     requests.push_back(workload.load->request(form, i, seed_of(name, stream)));
+    if (round > 0 && workload.load->is_recorded())
+      change_tokens(requests.back(), form, seed_of(name, stream));
     requests.back().id = requests.size();
   }
   return requests;

@@ -17,6 +17,7 @@ struct Workload {
   std::string kind;                  // how the requests arrive, a file of core/engines/kinds
   std::shared_ptr<const Load> load;  // the requests of a round
   bool together = false;             // they are one batch; else they arrive at the start
+  bool at_their_times = false;       // or when the load says (Load::arrives_s)
   // Unmeasured rounds, and measured ones; 0: the host chooses their number.
   int64_t warmup = 0, iterations = 0;
 
@@ -46,7 +47,9 @@ Workload load_workload(const std::filesystem::path& file, const std::string& nam
 std::vector<std::string> workload_names(const std::filesystem::path& file);
 
 // The requests of a round. Ids count from 1, tokens are uniform below the vocabulary, elements of
-// tensors are normal. All depend on seed, workload, round and id alone.
+// tensors are normal. All depend on seed, workload, round and id alone. Round 0 of a recording is
+// as it was recorded. In later rounds every 16th token of a prompt is another one, from the first
+// on, so that no candidate can have the answers.
 std::vector<Request> make_requests(const Workload& workload, const RequestForm& form, uint64_t seed,
                                    int64_t round);
 

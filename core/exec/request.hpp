@@ -83,6 +83,9 @@ class Exchange {
   // Token number `index` of a request (0 is the first after the prompt), in the order of choice.
   // `last`: the request has all its tokens.
   virtual void token(uint64_t id, int64_t index, int64_t token, bool last) = 0;
+  // Before the first token of a request with shares_prefix: so many leading tokens of its prompt
+  // were in the cache.
+  virtual void shared(uint64_t /*id*/, int64_t /*tokens*/) {}
   // Logits of position `position` (0 is the first prompt token): `count` values in float32.
   virtual void logits(uint64_t id, int64_t position, const float* values, int64_t count) = 0;
   // A named result, float32 row-major.

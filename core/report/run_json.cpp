@@ -67,13 +67,19 @@ void fields(Visitor& v, Speedup& s) {
 }
 
 template <class Visitor>
+void fields(Visitor& v, RecordedAnswers& r) {
+  v("equal", r.equal, "answers with the recorded tokens");
+  v("of", r.of, "recorded answers");
+}
+
+template <class Visitor>
 void fields(Visitor& v, WorkloadRow& w) {
   const auto figure = [&v](const char* key, const Figure& f, const char* meaning) {
     auto some = null_unless(f.count > 0, f);
     v(key, some, meaning);
   };
   v("workload", w.workload, "the workload");
-  v("kind", w.kind, "throughput or latency");
+  v("kind", w.kind, "throughput, latency or replay");
   v("done", w.done, "whether it was done");
   v("why", w.why, "why it was not done, or why its answers are wrong");
   v("rounds", w.rounds, "measured rounds");
@@ -86,6 +92,8 @@ void fields(Visitor& v, WorkloadRow& w) {
   figure("decode_tokens_per_s", w.decode_tokens_s, "output tokens a second");
   figure("first_token_s", w.first_token_s, "time until the first token of a request");
   figure("token_s", w.token_s, "time between tokens of a request");
+  v("as_recorded", w.as_recorded,
+    "the answers of a recording beside this side's; null: none was recorded");
 }
 
 // A row of a candidate has more than one of the baseline.

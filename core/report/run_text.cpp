@@ -203,12 +203,22 @@ class RunText {
         speed_row(table, name, candidate.name, candidate, true, compared);
     }
     out_ += table.text(colour_);
+    recorded_answers(r_.baseline);
+    for (const auto& candidate : r_.candidates) recorded_answers(candidate);
     if (!compared) return;
     out_ += "  between processes: time of a round in the slowest of " +
             std::to_string(r_.processes) +
             " processes of a side, over that in the fastest.\n"
             "  speedup: the baseline's time over the candidate's. Mean over the pairs of "
             "processes, with its 95 % interval.\n";
+  }
+
+  void recorded_answers(const SideReport& side) {
+    for (const auto& w : side.workloads)
+      if (w.as_recorded)
+        out_ += "  " + w.workload + ": " + side.name + " gives " +
+                std::to_string(w.as_recorded->equal) + " of " + std::to_string(w.as_recorded->of) +
+                " recorded answers again\n";
   }
 
   static void speed_row(Table& table, const std::string& workload, const std::string& side,

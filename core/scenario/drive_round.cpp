@@ -76,6 +76,44 @@ std::string take(Round& round, RunnerEvent& event, const RoundOptions& options) 
   }
 }
 
+// Hands requests over when they arrive.
+class Arrivals {
+ public:
+  Arrivals(RankGroup& runner, const std::vector<Request>& requests, const RoundOptions& options,
+           Round& round)
+      : runner_(runner), requests_(requests), times_(options.arrives_s), round_(round) {}
+
+  // Submits the requests whose time has come. Returns seconds until the next one, at most 1.
+  double submit(double now) {
+    while (sent_ < requests_.size()) {
+      const double due = times_.empty() ? 0 : round_.start_s + times_[sent_] - left_out_s_;
+      if (due > now && ended_ == sent_) left_out_s_ += due - now;
+      if (due > now && ended_ < sent_) return std::min(1.0, due - now);
+      if (!times_.empty()) round_.arrived_s[requests_[sent_].id] = now;
+      runner_.submit(requests_[sent_]);
+      if (++sent_ == requests_.size()) runner_.close_requests();
+    }
+    return 1;
+  }
+  // After an event of a request.
+  void note(const RunnerEvent& event) {
+    using Kind = RunnerEvent::Kind;
+    const auto it = round_.requests.find(event.id);
+    if (it == round_.requests.end()) return;
+    const bool whole = event.kind == Kind::tensor && it->second.request.new_tokens == 0 &&
+                       it->second.tensors.size() == 1;
+    ended_ += whole || event.kind == Kind::failed || (event.kind == Kind::token && event.last);
+  }
+
+ private:
+  RankGroup& runner_;
+  const std::vector<Request>& requests_;
+  const std::vector<double>& times_;
+  Round& round_;
+  size_t sent_ = 0, ended_ = 0;
+  double left_out_s_ = 0;
+};
+
 }  // namespace
 
 bool drive_round(RankGroup& runner, const std::vector<Request>& requests,
@@ -83,11 +121,11 @@ bool drive_round(RankGroup& runner, const std::vector<Request>& requests,
   for (const auto& request : requests) round.requests[request.id].request = request;
   if (!runner.begin(options.taps)) return false;
   round.start_s = now_seconds();
-  for (const auto& request : requests) runner.submit(request);
-  runner.close_requests();
+  Arrivals arrivals(runner, requests, options, round);
+  if (requests.empty()) runner.close_requests();
   double last = round.start_s;
   for (;;) {
-    auto event = runner.wait(1);
+    auto event = runner.wait(arrivals.submit(now_seconds()));
     const double now = event ? event->time_s : now_seconds();
     if (event) {
       round.gap_s = std::max(round.gap_s, now - last);
@@ -104,6 +142,7 @@ bool drive_round(RankGroup& runner, const std::vector<Request>& requests,
       runner.condemn("protocol", "sent " + wrong);
       return false;
     }
+    arrivals.note(*event);
   }
   round.end_s = round.start_s;
   for (const auto& [id, r] : round.requests) {

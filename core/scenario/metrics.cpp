@@ -36,7 +36,9 @@ void SpeedSamples::add(const Round& round, bool together) {
     const double first = r.token_s.empty() ? r.done_s : r.token_s.front();
     last_first = std::max(last_first, first);
     first_first = std::min(first_first, first);
-    first_token_s.push_back(first - round.start_s);
+    const auto arrived = round.arrived_s.find(id);
+    first_token_s.push_back(first -
+                            (arrived == round.arrived_s.end() ? round.start_s : arrived->second));
     const size_t count = r.token_s.size();
     if (count > 1)
       token_s.push_back((r.token_s.back() - r.token_s.front()) / static_cast<double>(count - 1));
@@ -45,7 +47,8 @@ void SpeedSamples::add(const Round& round, bool together) {
   for (const auto& [id, r] : round.requests)
     for (size_t i = 1; i < r.token_s.size(); ++i) later += r.token_s[i] > decode_start;
   total_s.push_back(round.end_s - round.start_s);
-  if (last_first > round.start_s) prefill_tokens_s.push_back(prompt / (last_first - round.start_s));
+  if (last_first > round.start_s && round.arrived_s.empty())
+    prefill_tokens_s.push_back(prompt / (last_first - round.start_s));
   if (later > 0 && round.end_s > decode_start)
     decode_tokens_s.push_back(later / (round.end_s - decode_start));
 }

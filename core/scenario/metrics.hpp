@@ -17,8 +17,9 @@ Figure figure_of(std::vector<double> values);
 
 // Samples of one side and workload over its rounds.
 struct SpeedSamples {
-  std::vector<double> total_s;           // by round
-  std::vector<double> prefill_tokens_s;  // by round: prompt tokens until the last first token
+  std::vector<double> total_s;  // by round
+  // By round: prompt tokens until the last first token. None if requests arrive later.
+  std::vector<double> prefill_tokens_s;
   // By round: tokens after the first one of each request, per second. The time begins at the last
   // first token if all requests begin together, else at the first one; then others' prompts are
   // read meanwhile.

@@ -157,8 +157,8 @@ class RecordingRun {
   }
 
   void drive(RankGroup& runner, const Workload& workload, const std::deque<Spool>& spools) {
-    auto requests =
-        make_requests(workload, scenario_.engine->form(), scenario_.seed, workload.warmup);
+    auto requests = make_requests(workload, scenario_.engine->form(), scenario_.seed,
+                                  workload.load->is_recorded() ? 0 : workload.warmup);
     if (options_.requests > 0 && static_cast<int64_t>(requests.size()) > options_.requests)
       requests.resize(static_cast<size_t>(options_.requests));
     workloads_.push_back({workload.name, static_cast<int64_t>(requests.size())});

@@ -32,15 +32,21 @@ struct CorrectnessRow {
   double of_allowed = 0, mutant_of_allowed = 0;
 };
 
+// Answers of a recording, and those which a side gave again.
+struct RecordedAnswers {
+  int64_t equal = 0, of = 0;
+};
+
 struct WorkloadRow {
-  std::string workload, kind;  // kind: throughput or latency
+  std::string workload, kind;  // kind: throughput, latency or replay
   bool done = false;
   std::string why;  // if it is not done, or if its answers do not follow from the model
   int64_t rounds = 0, requests = 0, prompt_tokens = 0, output_tokens = 0;  // of one round
   Figure total_s, prefill_tokens_s, decode_tokens_s, first_token_s, token_s;
-  std::vector<double> by_process_s;  // median time of a round, by process of the side
-  Speedup speedup;                   // candidates only
-  std::string verdict;               // candidates only: speed_verdict, or that speed was not judged
+  std::vector<double> by_process_s;            // median time of a round, by process of the side
+  std::optional<RecordedAnswers> as_recorded;  // nothing: none was recorded
+  Speedup speedup;                             // candidates only
+  std::string verdict;     // candidates only: speed_verdict, or that speed was not judged
   double same_tokens = 0;  // candidates: share of tokens equal to the baseline's in the last round
 };
 
@@ -80,12 +86,12 @@ inline bool judges_speed(const Scenario& scenario) { return scenario.profile != 
 
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
-  std::string driver, host_build, date;    // of the device; of this program; start in UTC
+  std::string driver, host_build, date;  // of the device; of this program; start in UTC
   std::string nccl;  // how NCCL may send between GPUs; empty: one rank, or no GPUs
-  std::string note;                        // about the profile
+  std::string note;  // about the profile
   std::vector<std::string> weights_notes;  // about the checkpoint
   bool random_weights = false;
-  std::string room;                        // differences from the scenario to fit the device
+  std::string room;  // differences from the scenario to fit the device
   Parallel parallel;
   uint64_t seed = 0;                 // for the weights
   int64_t max_batch = 0, pages = 0;  // limits of a session

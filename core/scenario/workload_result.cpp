@@ -43,6 +43,17 @@ void keep_some(const Round& round, Round& some) {
   for (const RequestResult* r : all) keep(*r, some);
 }
 
+RecordedAnswers recorded_answers(const Round& round, const Load& load) {
+  RecordedAnswers out;
+  for (const auto& [id, r] : round.requests) {
+    const auto* answer = load.answer(static_cast<int64_t>(id) - 1);
+    if (!answer) continue;
+    ++out.of;
+    out.equal += r.tokens == *answer;
+  }
+  return out;
+}
+
 class TimedRounds {
  public:
   TimedRounds(Side& baseline, Side* candidate, const TimedContext& context, TimedPair& timed)
@@ -65,6 +76,7 @@ class TimedRounds {
                                              " of " + std::to_string(context_.processes)
                                        : "");
       // Each process gets other requests.
+      as_recorded_ = context_.process * rounds + i == 0 && w.load->is_recorded();
       const auto requests = make_requests(w, context_.scenario.engine->form(), context_.seed,
                                           context_.process * rounds + i);
       good = pair(requests, measured, (i - warmup + context_.process) % 2 != 0);
@@ -110,6 +122,9 @@ class TimedRounds {
       options.progress = [this](const std::string& text) {
         context_.progress(label_ + ": " + text);
       };
+    const Load& load = *context_.workload.load;
+    if (context_.workload.at_their_times)
+      for (int64_t i = 0; i < load.requests(); ++i) options.arrives_s.push_back(load.arrives_s(i));
     Round result;
     if (!side.drive(requests, options, result) ||
         (&side == candidate_ && side.works_on(baseline_))) {
@@ -119,6 +134,9 @@ class TimedRounds {
     }
     if (&side == &baseline_)
       timed_.slowest_s = std::max(timed_.slowest_s, result.end_s - result.start_s);
+    if (as_recorded_)
+      if (const auto found = recorded_answers(result, load); found.of > 0)
+        timed.as_recorded = found;
     if (measured) {
       timed.samples.add(result, context_.workload.together);
       keep_some(result, timed.some);
@@ -132,6 +150,7 @@ class TimedRounds {
   const TimedContext& context_;
   TimedPair& timed_;
   std::string label_;
+  bool as_recorded_ = false;  // this round
 };
 
 }  // namespace
@@ -173,6 +192,7 @@ WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {
   row.decode_tokens_s = figure_of(side.samples.decode_tokens_s);
   row.first_token_s = figure_of(side.samples.first_token_s);
   row.token_s = figure_of(side.samples.token_s);
+  row.as_recorded = side.as_recorded;
   return row;
 }
 

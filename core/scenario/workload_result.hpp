@@ -3,6 +3,8 @@
 // alternates (A B B A), so that a drift of the machine hits both alike. Where speed is judged, a
 // side has several processes in sequence (process_pairs.hpp).
 #pragma once
+#include <optional>
+
 #include "core/engines/scenario.hpp"
 #include "core/scenario/side.hpp"
 
@@ -15,9 +17,10 @@ struct TimedSide {
   // after the answers, so that a side cannot know the audited rounds. A candidate's also include
   // the request that is furthest from the baseline's answer.
   Round some;
-  std::vector<double> by_process_s;  // median time of a round, by process
-  std::string why;                   // if it failed
-  bool violation = false;            // the failure is a broken rule
+  std::vector<double> by_process_s;            // median time of a round, by process
+  std::optional<RecordedAnswers> as_recorded;  // of the first round, if the load is recorded
+  std::string why;                             // if it failed
+  bool violation = false;                      // the failure is a broken rule
 };
 struct TimedPair {
   TimedSide baseline, candidate;

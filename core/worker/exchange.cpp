@@ -76,6 +76,14 @@ void RingExchange::token(uint64_t id, int64_t index, int64_t token, bool last) {
   write(&header, sizeof header);
 }
 
+void RingExchange::shared(uint64_t id, int64_t tokens) {
+  RecordHeader header;
+  header.kind = static_cast<uint32_t>(RecordKind::shared);
+  header.id = id;
+  header.value = tokens;
+  write(&header, sizeof header);
+}
+
 void RingExchange::logits(uint64_t id, int64_t position, const float* values, int64_t count) {
   RecordHeader header;
   header.kind = static_cast<uint32_t>(RecordKind::logits);

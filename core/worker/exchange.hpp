@@ -18,6 +18,7 @@ class RingExchange final : public Exchange {
 
   bool next(Request& request, bool wait) override;
   void token(uint64_t id, int64_t index, int64_t token, bool last) override;
+  void shared(uint64_t id, int64_t tokens) override;
   void logits(uint64_t id, int64_t position, const float* values, int64_t count) override;
   void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
               const float* values) override;

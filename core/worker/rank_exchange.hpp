@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange of one of several ranks: its engine takes requests and reports results here. All
 // ranks must take the same requests at the same step, but requests arrive at different times. So
-// the first rank decides, and the others follow. The first rank reports logits and tensors. All
-// ranks report tokens, so that the controller can compare them.
+// the first rank decides, and the others follow. The first rank reports logits, tensors and shares.
+// All ranks report tokens, so that the controller can compare them.
 #pragma once
 #include "core/comm/meeting.hpp"
 #include "core/exec/model.hpp"
@@ -18,6 +18,9 @@ class RankExchange final : public Exchange {
   bool next(Request& request, bool wait) override;
   void token(uint64_t id, int64_t index, int64_t token, bool last) override {
     own_.token(id, index, token, last);
+  }
+  void shared(uint64_t id, int64_t tokens) override {
+    if (meeting_.rank() == 0) own_.shared(id, tokens);
   }
   void logits(uint64_t id, int64_t position, const float* values, int64_t count) override {
     if (meeting_.rank() == 0) own_.logits(id, position, values, count);

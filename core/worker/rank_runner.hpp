@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's handle of one rank's worker. It is a `Runner` on this machine, or a RemoteRunner
-// for a worker of another machine (remote/remote_runner.hpp).
 // The controller's handle of one rank's worker: a `Runner` of this machine, or a worker of another
 // machine (remote/remote_runner.hpp).
 #pragma once
@@ -35,11 +33,12 @@ struct RunnerFailure {
 
 // A message of a worker, with the controller's clock at the moment it was seen.
 struct RunnerEvent {
-  enum class Kind { token, logits, tensor, failed, progress, driven };
+  enum class Kind { token, logits, tensor, failed, progress, driven, shared };
   Kind kind = Kind::progress;
   double time_s = 0;
   uint64_t id = 0;
-  int64_t index = 0;  // token: number after the prompt; logits: position
+  // token: number after the prompt; logits: position; shared: leading tokens that were in the cache
+  int64_t index = 0;
   int64_t token = 0;
   bool last = false;
   std::vector<float> values;  // logits

@@ -83,7 +83,7 @@ bool RecordReader::next(Record& record) {
     if (header_bytes_ < sizeof(RecordHeader)) return false;
     const auto& h = partial_.header;
     if (h.kind < static_cast<uint32_t>(RecordKind::request) ||
-        h.kind > static_cast<uint32_t>(RecordKind::progress)) {
+        h.kind > static_cast<uint32_t>(RecordKind::shared)) {
       fail("worker", "a record of unknown kind " + std::to_string(h.kind));
     }
     if (h.payload_bytes > payload_bytes_max_) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records: messages in the rings (ring.hpp), each with a fixed header and a payload. Decoding
-// checks every length, because a worker's records are untrusted.
 // Records of the rings: a fixed header and a payload. Decoding checks every length, because a
 // worker's records are untrusted.
 #pragma once
@@ -22,6 +20,7 @@ enum class RecordKind : uint32_t {
   tensor,       // payload = name, shape, floats
   failed,       // payload = text
   progress,     // payload = text
+  shared,       // value = leading tokens of the prompt that were in the cache
 };
 
 struct RecordHeader {

@@ -155,6 +155,10 @@ std::optional<RunnerEvent> Runner::next_event() {
       event.kind = RunnerEvent::Kind::logits;
       event.values = decode_floats(record);
       break;
+    case RecordKind::shared:
+      event.kind = RunnerEvent::Kind::shared;
+      event.index = record.header.value;
+      break;
     case RecordKind::tensor:
       event.kind = RunnerEvent::Kind::tensor;
       event.tensor = decode_tensor(record);

@@ -55,5 +55,31 @@ class Server:
 def wait(done, what, seconds=60):
     end = time.monotonic() + seconds
     while not done():
-        assert time.monotonic() < end, what
+        assert time.monotonic() < end, what() if callable(what) else what
         time.sleep(0.02)
+
+
+def letters_tokenizer(folder):
+    """A tokenizer and a chat template in a new folder: bytes, and all pairs of 16 letters, so every id of the tiny model has a text.
+    Returns the ids by token, the sign of each byte, and the id of the end."""
+    letters = "abcdefghijklmnop"
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in visible]
+    alphabet = {**{b: chr(b) for b in visible}, **{b: chr(256 + i) for i, b in enumerate(rest)}}
+    vocab = {alphabet[b]: b for b in range(256)}
+    pairs = [(a, b) for a in letters for b in letters]
+    for a, b in pairs:
+        vocab[a + b] = len(vocab)
+    special = [{"id": len(vocab), "content": "<eot>", "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}]
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}, "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+                  "byte_fallback": False, "ignore_merges": False, "vocab": vocab, "merges": [[a, b] for a, b in pairs]}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "eos_token": "<eot>", "chat_template": "{% for t in tools or [] %}({{ t.function.name }}){% endfor %}"
+                                               "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
+                                               "[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"}))
+    return vocab, alphabet, special[0]["id"]

@@ -54,7 +54,8 @@ for ids, (events, done) in zip(alone, streams):
 both = server.complete(prompts[:2])
 assert [choice["token_ids"] for choice in both["choices"]] == alone[:2]
 assert both["usage"] == {"prompt_tokens": len(prompts[0]) + len(prompts[1]), "completion_tokens": 16,
-                         "total_tokens": len(prompts[0]) + len(prompts[1]) + 16}, both["usage"]
+                         "total_tokens": len(prompts[0]) + len(prompts[1]) + 16,
+                         "prompt_tokens_details": {"cached_tokens": sum((len(prompt) - 1) // 16 * 16 for prompt in prompts[:2])}}, both["usage"]
 events, _ = server.stream(prompts[0], stream_options={"include_usage": True})
 assert events[-1]["usage"]["completion_tokens"] == 8 and events[-1]["choices"] == []
 assert server.ids(prompts[0], echo=True) == prompts[0] + alone[0]
@@ -79,7 +80,15 @@ assert len(again) == 1 and len(set(server.ids([plain[0]] * 3, max_tokens=40, rep
 # Equal beginnings share pages of the cache, and change no answer.
 begin = [chance.randrange(200) for _ in range(120)]
 ends = [begin + [chance.randrange(200) for _ in range(chance.randrange(1, 30))] for _ in range(6)]
-shared = [server.ids(prompt) for prompt in ends]
+before = [server.metric("vllm:prefix_cache_" + name) for name in ("queries", "hits")]
+said = [server.complete(prompt) for prompt in ends]
+shared = [one["choices"][0]["token_ids"] for one in said]
+cached = [one["usage"]["prompt_tokens_details"]["cached_tokens"] for one in said]
+assert cached == [0] + [112] * 5, cached  # 7 whole pages of the 120 equal tokens
+after = [server.metric("vllm:prefix_cache_" + name) for name in ("queries", "hits")]
+assert [b - a for a, b in zip(before, after)] == [sum(map(len, ends)), sum(cached)], (before, after, cached)
+again = server.complete([ends[0], ends[0]], n=2)["usage"]["prompt_tokens_details"]["cached_tokens"]
+assert again == 2 * ((len(ends[0]) - 1) // 16 * 16), again  # a prompt counts once for both of its answers
 assert [server.ids(prompt) for prompt in reversed(ends)] == shared[::-1]
 
 # Probabilities: the greedy token has the largest, and an answer with them is the same answer.
@@ -187,8 +196,9 @@ while chunk := peer.recv(1 << 16):
 assert b'"error"' in rest and b"[DONE]" not in rest and b"starts again" in rest, rest[-500:]
 assert server.ids(prompts[6]) == alone[6]
 assert server.metric("fk_model_restarts_total") == 1
-for pid in server.workers():  # one that is idle
+for pid in server.workers():  # one that is idle is replaced without a request
     os.kill(pid, signal.SIGKILL)
+wait(lambda: server.metric("fk_model_restarts_total") == 2 and server.ask("/health")[0] == 200, "an idle worker that died is not replaced")
 assert server.ids(prompts[7]) == alone[7]
 
 # A candidate in the model: the server says which ops it runs, and answers with it.
@@ -200,6 +210,16 @@ assert info["candidates"] == ["mine"] and {op["op"] for op in info["ops"] if op[
 assert len(beside.ids(prompts[0])) == 8
 assert [beside.ids(prompt) for prompt in ends] == shared  # without shared pages
 assert beside.ask("/mirror")[0] == 404
+# A model that cannot be started again leaves no client without a word, and serves again as soon as it can.
+library = next((work / "candidates").rglob("mine.so"))
+library.rename(work / "away.so")
+for pid in beside.workers():
+    os.kill(pid, signal.SIGKILL)
+assert "cannot be started again" in beside.complete(prompts[0], status=500)["error"]["message"]
+assert beside.ask("/health")[0] == 503 and beside.metric("vllm:num_requests_waiting") == 0
+(work / "away.so").rename(library)
+wait(lambda: beside.ask("/health")[0] == 200, "the model stays away")
+assert [beside.ids(prompt) for prompt in ends] == shared
 assert beside.end() == 0
 
 # An encoder: a vector of length 1 for each text, the same alone and in company, as numbers and in base64.

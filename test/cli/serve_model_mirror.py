@@ -32,7 +32,7 @@ refused(["llama3.1", "--mirror"], "--candidate")
 refused(["llama3.1", "--json", str(work / "x.json")], "--mirror")
 made("right")
 made("wrong", lambda text: text.replace("fk::store(args.out", "for (int64_t i = 0; i < width; ++i) row[i] *= 1 + 0.5f * (i % 2);\n      fk::store(args.out"))
-prompts = [[random.Random(i).randrange(200) for _ in range(20 + i)] for i in range(12)]
+prompts = [random.Random(i).choices(range(200), k=20 + i) for i in range(12)]
 
 
 def answers(server):

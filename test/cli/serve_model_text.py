@@ -5,7 +5,7 @@ Fails when a text is not that of its tokens, when a stream has other parts than 
 import atexit, json, os, pathlib, shutil, sys, tempfile
 
 import browser
-from model_server import Server
+from model_server import Server, letters_tokenizer
 
 host = sys.argv[1]
 work = pathlib.Path(tempfile.mkdtemp())
@@ -13,28 +13,8 @@ atexit.register(shutil.rmtree, work, True)
 env = dict(os.environ, FK_DATA=str(work / "data"), FK_CACHE=str(work / "cache"), FK_CANDIDATES=str(work / "candidates"))
 (work / "candidates").mkdir()
 
-# Bytes, and all pairs of 16 letters; every id of the tiny model has a text.
-letters = "abcdefghijklmnop"
-visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
-rest = [b for b in range(256) if b not in visible]
-alphabet = {**{b: chr(b) for b in visible}, **{b: chr(256 + i) for i, b in enumerate(rest)}}
-vocab = {alphabet[b]: b for b in range(256)}
-pairs = [(a, b) for a in letters for b in letters]
-for a, b in pairs:
-    vocab[a + b] = len(vocab)
-special = [{"id": len(vocab), "content": "<eot>", "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}]
 folder = work / "tokenizer"
-folder.mkdir()
-(folder / "tokenizer.json").write_text(json.dumps({
-    "version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None,
-    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}, "post_processor": None,
-    "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-    "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
-              "byte_fallback": False, "ignore_merges": False, "vocab": vocab, "merges": [[a, b] for a, b in pairs]}}))
-(folder / "tokenizer_config.json").write_text(json.dumps({
-    "eos_token": "<eot>", "chat_template": "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
-                                           "[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"}))
-
+vocab, alphabet, special = letters_tokenizer(folder)
 server = Server(host, env, "llama3.1", "--profile", "tiny", "--tokenizer", folder, "--max-context", 512)
 
 
@@ -88,7 +68,7 @@ def chat(status=200, **more):
 said = chat(return_token_ids=True, logprobs=True, top_logprobs=2)
 choice = said["choices"][0]
 assert said["object"] == "chat.completion" and choice["message"]["role"] == "assistant" and choice["finish_reason"] == "length", said
-assert special[0]["id"] in choice["prompt_token_ids"] and said["usage"]["completion_tokens"] == 16
+assert special in choice["prompt_token_ids"] and said["usage"]["completion_tokens"] == 16
 plain = server.complete(choice["prompt_token_ids"], max_tokens=16, return_token_ids=True)["choices"][0]
 assert plain["token_ids"] == choice["token_ids"] and plain["text"] == choice["message"]["content"]
 assert len(choice["logprobs"]["content"]) == 16 and all(len(entry["top_logprobs"]) == 2 for entry in choice["logprobs"]["content"])

@@ -41,7 +41,8 @@ namespace fs = std::filesystem;
 struct ServeModelArguments {
   std::string scenario, profile, weights, device, address = "127.0.0.1:8000", name, pooling,
                                                   tokenizer;
-  std::string tokens, certificate, key;
+  std::string tokens, certificate, key, record;
+  double record_gib = 1, patience_s = 300;
   std::vector<std::string> candidates, pins;
   Parallel parallel;
   int64_t max_batch = 0, max_context = 0, pages = -1, seed = 0, open_most = 1024, body_mib = 8;
@@ -138,7 +139,6 @@ SessionSpec spec_of(const Scenario& s, const ServeModelArguments& a, const Plugi
 LiveModel::Setup live_setup(const Scenario& s, const ServeModelArguments& a,
                             const PluginSet& plugin_set, const std::vector<WeightBlock>& weights,
                             bool changed) {
-  constexpr double kPatienceSeconds = 300;
   const std::string name = !a.mirror ? "model" : changed ? "candidate" : "baseline";
   LiveModel::Setup setup{{.name = name,
                           .files = plugin_set.baseline_files(),
@@ -152,7 +152,7 @@ LiveModel::Setup live_setup(const Scenario& s, const ServeModelArguments& a,
   setup.side.runner.name = name;
   setup.side.runner.device = a.device;
   setup.side.runner.sandbox = a.sandbox;
-  setup.side.runner.patience_s = kPatienceSeconds;
+  setup.side.runner.patience_s = a.patience_s;
   if (!changed) return setup;
   for (const auto& word : a.candidates) {
     const FoundPlugin found = plugin_set.plugin(word);
@@ -251,6 +251,8 @@ void check_arguments(ServeModelArguments& a) {
     fail("--mirror", "runs a candidate beside the baseline", "--candidate names it");
   if (a.json.given() && !a.mirror) fail("--json", "is for the report of --mirror");
   a.json.open();
+  if (!(a.record_gib > 0 && a.record_gib <= 1 << 20)) fail("--record-gib", "no room");
+  if (!(a.patience_s >= 1 && a.patience_s <= 86400)) fail("--patience", "is 1 to 86400 seconds");
 }
 
 std::string ratio_line(const char* what, const std::optional<Ratio>& ratio) {
@@ -313,6 +315,10 @@ int serve_model(ServeModelArguments& a) {
       });
   fit_pages(scenario, a, catalog);
   progress.say(scenario.name + ": the model is opened");
+  std::optional<TrafficRecorder> recorder;
+  if (!a.record.empty())
+    recorder.emplace(scenario, a.record, static_cast<int64_t>(a.record_gib * (int64_t{1} << 30)),
+                     [](const std::string& text) { log_warn("--record: " + text); });
   LiveModel::Setup changed = live_setup(scenario, a, plugin_set, weights, !a.candidates.empty());
   const SessionSpec spec = changed.side.spec;
   TrafficMirror mirror(static_cast<size_t>(a.open_most));
@@ -328,6 +334,7 @@ int serve_model(ServeModelArguments& a) {
   options.candidates = spec.policy.candidates;
   options.ops = candidate.side().ops();
   options.mirror = baseline ? &mirror : nullptr;
+  options.recorder = recorder ? &*recorder : nullptr;
   ModelEndpoint endpoint(options, baseline ? *baseline : candidate);
   HttpServer server(http, endpoint);
   print_ops(candidate.side(), spec);
@@ -379,10 +386,15 @@ std::function<int()> add_serve_model(const Options& app) {
   app.add_option("--open", a->open_most, "answers that clients wait for; a further one gets 429")
       .range(1, 1'000'000);
   app.add_option("--body-mib", a->body_mib, "MiB that one request may have").range(1, 1024);
+  app.add_option("--patience", a->patience_s,
+                 "seconds which the model may take for one step; then it is started again (300)");
   app.add_option("--drain", a->drain_s, "seconds for open answers after SIGTERM").range(0, 86400);
   app.add_option("--pooling", a->pooling,
                  "the embedding of a text: mean, cls or last of its "
                  "tokens");
+  app.add_option("--record", a->record,
+                 "a new folder for requests and answers, a scenario which `fk-host run` replays");
+  app.add_option("--record-gib", a->record_gib, "room for them, in GiB (1)");
   a->json.declare(
       app, "write the report of --mirror as JSON: to a file beside the text, or in its place");
   app.footer("The server runs until it is interrupted. docs/serving.md has its paths and keys.");

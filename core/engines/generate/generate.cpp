@@ -38,6 +38,7 @@ bool take_token(Sequence& s, int64_t index, int64_t sampled, const GenerateSetup
   const bool ended = !s.request.ignore_eos &&
                      std::find(setup.eos.begin(), setup.eos.end(), token) != setup.eos.end();
   const bool last = ended || index + 1 == s.request.new_tokens;
+  if (index == 0 && s.shared >= 0) exchange.shared(s.request.id, s.shared);
   exchange.token(s.request.id, index, token, last);
   return last;
 }
