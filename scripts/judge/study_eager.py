@@ -55,7 +55,7 @@ def main():
     args = p.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     flush = torch.ones(32 << 20, device="cuda")
-    out = about("study_eager.py", torch=torch.__version__) | {"rows": {}}
+    out = about("judge/study_eager.py", torch=torch.__version__) | {"rows": {}}
     for folder in args.submission:
         rows = out["rows"].setdefault(folder.name, {})
         for file in sorted(folder.glob("**/*.so")):

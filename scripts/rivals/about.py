@@ -15,6 +15,7 @@ def said(*command):
 
 def about(script, **more):
     asked = lambda what: said("nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader")
-    return {"command": f"scripts/rivals/{script} " + " ".join("FILE" if word.endswith(".json") else word for word in sys.argv[1:]), "device": asked("name"), "driver": asked("driver_version"),
+    place = "scripts" if "/" in script else "scripts/rivals"
+    return {"command": f"{place}/{script} " + " ".join("FILE" if word.endswith(".json") else word for word in sys.argv[1:]), "device": asked("name"), "driver": asked("driver_version"),
             "clocks": asked("clocks.max.sm,clocks.max.mem"), **more,
             "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
