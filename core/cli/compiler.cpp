@@ -181,8 +181,8 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
     }
     if (!workshop.at.empty() && ::chdir(workshop.at.c_str()) != 0) ::_exit(127);
     if (workshop.confined) {
-      confine(programs, workshop);
       environ = known.data();
+      confine(programs, workshop);  // adds variables of its own
     }
     ::execvp(argv[0], argv.data());
     ::_exit(127);
