@@ -78,7 +78,8 @@ class WorkerFolder {
   int lock_ = -1;
 };
 
-// Renews the claim on this worker's tasks, also on those whose end the server has not yet read. A
+// Renews the claim on this worker's tasks: the present one, and those whose ends the server has not
+// yet read. A delivery whose answer was lost is renewed by nobody, so it is taken over. A present
 // task which this worker does not have any more was cancelled, or given to another worker.
 class Claims {
  public:
@@ -99,17 +100,29 @@ class Claims {
     entry_ = entry, lost_ = false;
   }
   bool lost() const { return lost_; }
+  // The end of this task is in Redis.
+  void told(const std::string& entry) {
+    const std::lock_guard lock(mutex_);
+    told_.insert(entry);
+    constexpr size_t kRemembered = 1000;
+    if (told_.size() > kRemembered) told_.erase(told_.begin());
+  }
+  bool has_told(const std::string& entry) {
+    const std::lock_guard lock(mutex_);
+    return told_.contains(entry);
+  }
 
  private:
   void work() {
     std::unique_lock lock(mutex_);
     while (!closing_) {
       const std::string entry = entry_;
+      const std::set<std::string> told = told_;
       lock.unlock();
       bool gone = false;
       try {
         redis_.ask({"HINCRBY", kAlive, name_, "1"});
-        gone = !renewed(entry) && !entry.empty();
+        gone = !renewed(entry, told) && !entry.empty();
       } catch (const RedisRefusal& refusal) {
         gone = starts_with(refusal.what(), "NOGROUP");  // Redis has lost all tasks
       } catch (const std::exception&) {                 // Redis is away: the task goes on
@@ -120,13 +133,14 @@ class Claims {
     }
   }
   // True if `entry` is among this worker's tasks.
-  bool renewed(const std::string& entry) {
+  bool renewed(const std::string& entry, const std::set<std::string>& told) {
     std::vector<std::string> words = {"XCLAIM", kTasks, kWorkers, name_, "0"};
     bool found = false;
     for (const RedisAnswer& one :
          redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", kOwnMost, name_}).parts) {
-      found |= one.at(0).text == entry;
-      words.push_back(one.at(0).text);
+      const std::string& own = one.at(0).text;
+      found |= own == entry;
+      if (own == entry || told.contains(own)) words.push_back(own);
     }
     constexpr size_t kWithoutTasks = 5;
     if (words.size() == kWithoutTasks) return false;
@@ -142,6 +156,7 @@ class Claims {
   std::condition_variable wake_;
   bool closing_ = false;
   std::string entry_;
+  std::set<std::string> told_;  // the last ones
   std::atomic<bool> lost_ = false;
   std::thread thread_;
 };
@@ -233,7 +248,7 @@ class RemoteWorker {
     const RedisAnswer& entry = entries.at(0);
     const std::string name = entry.at(0).text;
     // Its end may be in the stream already, by this worker or by one that died afterwards.
-    if (done_.contains(name)) return std::nullopt;
+    if (claims_->has_told(name)) return std::nullopt;
     RemoteEnd end;
     end.entry = name, end.worker = name_;
     try {
@@ -251,9 +266,7 @@ class RemoteWorker {
 
   void post(const RemoteEnd& end) {
     redis_.ask({"XADD", kEnds, "*", kMessageKey, canonical_text(to_fields(end))});
-    done_.insert(end.entry);
-    constexpr size_t kRemembered = 1000;
-    if (done_.size() > kRemembered) done_.erase(done_.begin());
+    claims_->told(end.entry);
   }
 
   void judge(const std::string& entry, const RemoteTask& task) {
@@ -309,7 +322,6 @@ class RemoteWorker {
   WorkerFolder folder_;
   Redis redis_;
   std::optional<Claims> claims_;  // from the server's consent until it leaves
-  std::set<std::string> done_;    // entries whose ends are in Redis, the last ones
   double claimed_s_ = 0;
   int64_t judged_ = 0;
 };
