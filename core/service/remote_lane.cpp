@@ -107,6 +107,7 @@ void RemoteLane::begin() {
   redis_.ask({"SET", kServerProgram, canonical_text(to_fields(program_))});
   make_group();
   reconcile();
+  alive_s_ = now_seconds();  // workers have time for a sign of life when Redis is back
   const std::lock_guard lock(mutex_);
   sight_.connected = true;
 }

@@ -119,17 +119,20 @@ class Claims {
       const std::string entry = entry_;
       const std::set<std::string> told = told_;
       lock.unlock();
-      bool gone = false;
+      bool gone = false, away = false;
       try {
         redis_.ask({"HINCRBY", kAlive, name_, "1"});
         gone = !renewed(entry, told) && !entry.empty();
       } catch (const RedisRefusal& refusal) {
         gone = starts_with(refusal.what(), "NOGROUP");  // Redis has lost all tasks
-      } catch (const std::exception&) {                 // Redis is away: the task goes on
+        away = !gone;
+      } catch (const std::exception&) {
+        away = true;  // the task goes on, and the sign of life comes as soon as Redis is back
       }
       lock.lock();
       if (gone && entry == entry_) lost_ = true;
-      wake_.wait_for(lock, std::chrono::duration<double>(every_s_), [&] { return closing_; });
+      wake_.wait_for(lock, std::chrono::duration<double>(away ? std::min(1.0, every_s_) : every_s_),
+                     [&] { return closing_; });
     }
   }
   // True if `entry` is among this worker's tasks.
@@ -209,6 +212,7 @@ class RemoteWorker {
       }
       if (why != told) log_warn(why + "; it is asked again");
       told = why;
+      claimed_s_ = now_seconds();  // other workers must have time for a sign of life
       if (over()) return std::nullopt;
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
@@ -321,8 +325,8 @@ class RemoteWorker {
   const RemoteProgram program_ = own_remote_program();
   WorkerFolder folder_;
   Redis redis_;
-  std::optional<Claims> claims_;  // from the server's consent until it leaves
-  double claimed_s_ = 0;
+  std::optional<Claims> claims_;      // from the server's consent until it leaves
+  double claimed_s_ = now_seconds();  // the last time when it looked for tasks of dead workers
   int64_t judged_ = 0;
 };
 
