@@ -296,6 +296,7 @@ void RemoteLane::end(const RedisAnswer& entry) {
       stage.end.why = message->why;
       stage.end.seconds = message->seconds;
       stage.timed = message->timed;
+      stage.hosts = message->returned;
       if (message->why.empty() && !message->returned)
         stage.end.document = parse_json(message->document, "a verdict");
     }
@@ -306,13 +307,11 @@ void RemoteLane::end(const RedisAnswer& entry) {
   const auto at = message ? out_.find(message->entry) : out_.end();
   if (at != out_.end()) {
     const Out task = at->second;
-    if (message->returned) {
+    if (message->returned && message->why.empty())
       queue_.put_back(task.id);
-      count("returned");
-    } else {
+    else
       hooks_.ended({task.id, "", "", task.client}, stage, message->log, printable(message->worker));
-      count("ended");
-    }
+    count(message->returned ? "returned" : "ended");
     withdraw(message->entry);  // only now: the queue's file has its end
   } else {
     count("late");  // its task was cancelled, or another worker's end came first

@@ -284,21 +284,24 @@ class RemoteWorker {
     const bool lost = claims_->lost();
     RemoteEnd end;
     end.entry = entry, end.worker = name_;
-    end.why = stage_end.end.why;
     end.seconds = stage_end.end.seconds;
     end.timed = stage_end.timed;
-    end.returned = stop_ && !end.why.empty();
-    if (end.why.empty()) end.document = canonical_text(stage_end.end.document);
+    const bool stopped = stop_ && !stage_end.end.why.empty();
+    end.returned = stopped || stage_end.hosts;
+    if (!stopped) end.why = stage_end.end.why;
+    if (stage_end.end.why.empty()) end.document = canonical_text(stage_end.end.document);
     end.log = log_text(room.log(), kLogMost);
     room.clear();
     if (lost) {
       log_warn("a task was cancelled or given to another worker", about);
     } else {
       post_end(end);
-      ++judged_;
+      judged_ += end.returned ? 0 : 1;
       log_info("a stage of a job ended", {{"job", task.id}, {"why", end.why}});
     }
     claims_->hold("");
+    if (stage_end.hosts && !lost && !stopped)  // with the next task it would be the same
+      fail_host("work", "this machine cannot judge: " + stage_end.end.why);
   }
 
   // Also when this worker is stopped, if Redis is there.

@@ -241,7 +241,7 @@ void Service::finish(const JobQueue::Taken& taken, const std::string& device, St
   std::string status = stage.status();
   // The host's own failure says nothing about the candidate: the job runs again, and fails at last.
   // A process that a signal ended is one, and bad input is none.
-  bool hosts = starts_with(end.why, kEndedBySignal);
+  bool hosts = stage.hosts || starts_with(end.why, kEndedBySignal);
   if (status == name_of(Status::environment)) {
     hosts = true;
     end.why = end.document.value("why", std::string("the host failed"));
