@@ -185,11 +185,10 @@ void RemoteLane::look() {
     if (one.at(3).number > JobQueue::kStartsMost) poisoned.push_back(found->first);
   }
   for (const auto& entry : poisoned) {
-    const Out task = out_.at(entry);
-    withdraw(entry);
     queue_.finish(
-        task.id, "", "", "",
+        out_.at(entry).id, "", "", "",
         "its worker ended " + std::to_string(JobQueue::kStartsMost) + " times while it ran", 0);
+    withdraw(entry);
     count("poisoned");
   }
   if (!workers.empty()) alive_s_ = now_seconds();
@@ -199,9 +198,8 @@ void RemoteLane::look() {
   }
   if (now_seconds() - alive_s_ < kAloneS) return;
   while (!out_.empty()) {
-    const std::string id = out_.begin()->second.id;
+    queue_.put_back(out_.begin()->second.id);
     withdraw(out_.begin()->first);
-    queue_.put_back(id);
     count("withdrawn");
   }
 }
@@ -241,11 +239,17 @@ void RemoteLane::reconcile() {
   }
 }
 
-void RemoteLane::withdraw(const std::string& entry) {
-  redis_.ask({"XACK", kTasks, kWorkers, entry});
-  redis_.ask({"XDEL", kTasks, entry});
-  const std::lock_guard lock(mutex_);
-  out_.erase(entry);
+// The queue's file knows its end already. So reconcile() withdraws it again when Redis is away now.
+void RemoteLane::withdraw(std::string entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    out_.erase(entry);
+  }
+  // One step: an entry without its claim would wait for nobody.
+  redis_.ask({"EVAL",
+              "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) "
+              "return redis.call('XDEL', KEYS[1], ARGV[2])",
+              "1", kTasks, kWorkers, entry});
 }
 
 void RemoteLane::withdraw_cancelled() {
@@ -271,7 +275,19 @@ void RemoteLane::send() {
     try {
       entry = redis_.ask({"XADD", kTasks, "*", kMessageKey, canonical_text(to_fields(task))}).text;
     } catch (const std::exception&) {
-      queue_.put_back(taken.id);  // reconcile() adopts it again, if Redis has it after all
+      // reconcile() adopts it again, if Redis has it after all. Where the queue's file refuses too,
+      // reconcile() puts it back by an entry which Redis cannot have.
+      const std::string unsent = "unsent " + taken.id;
+      const auto remember = [&](bool known) {
+        const std::lock_guard lock(mutex_);
+        if (known)
+          out_[unsent] = {taken.id, taken.client, "", stage, 0};
+        else
+          out_.erase(unsent);
+      };
+      remember(true);
+      queue_.put_back(taken.id);
+      remember(false);
       throw;
     }
     const std::lock_guard lock(mutex_);
@@ -312,7 +328,7 @@ void RemoteLane::end(const RedisAnswer& entry) {
     else
       hooks_.ended({task.id, "", "", task.client}, stage, message->log, printable(message->worker));
     count(message->returned ? "returned" : "ended");
-    withdraw(message->entry);  // only now: the queue's file has its end
+    withdraw(message->entry);
   } else {
     count("late");  // its task was cancelled, or another worker's end came first
   }

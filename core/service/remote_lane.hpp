@@ -72,7 +72,7 @@ class RemoteLane {
   void send();
   void receive();
   void end(const RedisAnswer& entry);
-  void withdraw(const std::string& entry);
+  void withdraw(std::string entry);
   void withdraw_cancelled();
   void make_group();
   void count(const std::string& kind);
