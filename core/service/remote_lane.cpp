@@ -259,9 +259,17 @@ void RemoteLane::withdraw_cancelled() {
     ids.swap(cancelled_);
   }
   if (ids.empty()) return;
+  // A job that runs again was submitted and sent meanwhile: send() has withdrawn its older entry.
   std::vector<std::string> entries;
   for (const auto& [entry, task] : out_)
-    if (ids.contains(task.id)) entries.push_back(entry);
+    if (ids.contains(task.id) && !queue_.runs(task.id)) entries.push_back(entry);
+  for (const auto& entry : entries) withdraw(entry);
+}
+
+void RemoteLane::withdraw_earlier(const std::string& id) {
+  std::vector<std::string> entries;
+  for (const auto& [entry, task] : out_)
+    if (task.id == id) entries.push_back(entry);
   for (const auto& entry : entries) withdraw(entry);
 }
 
@@ -273,6 +281,7 @@ void RemoteLane::send() {
     const RemoteTask task{taken.id, taken.client, taken.request, stage, authors_, program_};
     std::string entry;
     try {
+      withdraw_earlier(taken.id);  // it was cancelled and submitted again
       entry = redis_.ask({"XADD", kTasks, "*", kMessageKey, canonical_text(to_fields(task))}).text;
     } catch (const std::exception&) {
       // reconcile() adopts it again, if Redis has it after all. Where the queue's file refuses too,

@@ -74,6 +74,7 @@ class RemoteLane {
   void end(const RedisAnswer& entry);
   void withdraw(std::string entry);
   void withdraw_cancelled();
+  void withdraw_earlier(const std::string& id);
   void make_group();
   void count(const std::string& kind);
 
