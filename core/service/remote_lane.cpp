@@ -161,10 +161,10 @@ std::vector<RemoteLane::Worker> RemoteLane::living() {
 }
 
 void RemoteLane::forget(const std::string& worker) {
+  // A worker with tasks stays known, so that another one can take them.
+  if (!redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", worker}).parts.empty()) return;
+  redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, worker});
   redis_.ask({"HDEL", kAlive, worker});
-  // A worker with tasks stays in the group, so that another one can take them.
-  if (redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", worker}).parts.empty())
-    redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, worker});
 }
 
 // Which workers live, and which of them has which task.

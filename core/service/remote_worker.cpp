@@ -314,10 +314,16 @@ class RemoteWorker {
     if (!claims_) return;
     claims_.reset();
     try {
-      redis_.ask({"HDEL", kAlive, name_});
       // With tasks whose ends are not read it must stay known.
-      if (redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", name_}).parts.empty())
-        redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, name_});
+      constexpr int kTries = 20;
+      for (int i = 0; i < kTries; ++i) {
+        if (redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", name_}).parts.empty()) {
+          redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, name_});
+          redis_.ask({"HDEL", kAlive, name_});
+          return;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
     } catch (const std::exception&) {  // the server forgets it after a while
     }
   }
