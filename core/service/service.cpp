@@ -102,6 +102,8 @@ ApiAnswer api_error(unsigned status, const std::string& where, const std::string
 Service::Service(Options options) : options_(std::move(options)), queue_(options_.folder) {
   for (const auto& entry : fs::directory_iterator(options_.folder))
     if (entry.is_directory()) fs::remove_all(entry.path());  // jobs of a server that was killed
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
   for (size_t i = 0; i < options_.devices.size(); ++i) {
     const std::string& device = options_.devices[i];
     const std::string folder = "device" + std::to_string(i);
@@ -109,18 +111,17 @@ Service::Service(Options options) : options_(std::move(options)), queue_(options
     lanes_.push_back({.device = device, .folder = folder, .times = !apart});
     if (apart) lanes_.push_back({.device = device, .folder = folder + "-times", .checks = false});
   }
+  // First, because it may throw, and threads would stay.
+  if (!options_.redis.empty())
+    remote_ = std::make_unique<RemoteLane>(
+        options_.redis, std::string(host.data()) + ":" + options_.folder.string(),
+        options_.named_clients, queue_,
+        RemoteLane::Hooks{[this] { return next(elsewhere_); },
+                          [this](const JobQueue::Taken& taken, StageEnd& end,
+                                 const std::string& log, const std::string& worker) {
+                            after(taken, end, worker, printable(log, "\n\t"), {});
+                          }});
   for (Lane& lane : lanes_) threads_.emplace_back([this, &lane] { work(lane); });
-  if (options_.redis.empty()) return;
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  remote_ = std::make_unique<RemoteLane>(
-      options_.redis, std::string(host.data()) + ":" + options_.folder.string(),
-      options_.named_clients, queue_,
-      RemoteLane::Hooks{[this] { return next(elsewhere_); },
-                        [this](const JobQueue::Taken& taken, StageEnd& end, const std::string& log,
-                               const std::string& worker) {
-                          after(taken, end, worker, printable(log, "\n\t"), {});
-                        }});
 }
 
 Service::~Service() {
