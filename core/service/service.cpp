@@ -7,11 +7,13 @@
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/error_fields.hpp"
 #include "core/base/fields.hpp"
+#include "core/base/io.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
 #include "core/service/job_document.hpp"
@@ -70,6 +72,22 @@ std::string label(const std::string& text) {
   return out;
 }
 
+// The name of the server with this queue, which is kept there: host names and folders of containers
+// may be equal.
+std::string server_name(const fs::path& folder) {
+  const fs::path file = folder / "server.name";
+  std::error_code none;
+  if (!fs::exists(file, none)) {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    std::random_device random;
+    write_file_atomic(file, std::string(host.data()) + ":" + folder.string() + " " +
+                                std::to_string(random()) + std::to_string(random()));
+  }
+  constexpr size_t kMost = 8192;
+  return printable(read_file(file, kMost));
+}
+
 // The states of a job until it ends.
 class JobEvents final : public LaterBody {
  public:
@@ -102,8 +120,6 @@ ApiAnswer api_error(unsigned status, const std::string& where, const std::string
 Service::Service(Options options) : options_(std::move(options)), queue_(options_.folder) {
   for (const auto& entry : fs::directory_iterator(options_.folder))
     if (entry.is_directory()) fs::remove_all(entry.path());  // jobs of a server that was killed
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   for (size_t i = 0; i < options_.devices.size(); ++i) {
     const std::string& device = options_.devices[i];
     const std::string folder = "device" + std::to_string(i);
@@ -114,8 +130,7 @@ Service::Service(Options options) : options_(std::move(options)), queue_(options
   // First, because it may throw, and threads would stay.
   if (!options_.redis.empty())
     remote_ = std::make_unique<RemoteLane>(
-        options_.redis, std::string(host.data()) + ":" + options_.folder.string(),
-        options_.named_clients, queue_,
+        options_.redis, server_name(options_.folder), options_.named_clients, queue_,
         RemoteLane::Hooks{[this] { return next(elsewhere_); },
                           [this](const JobQueue::Taken& taken, StageEnd& end,
                                  const std::string& log, const std::string& worker) {

@@ -172,7 +172,7 @@ def kill_one(server, redis, workers, counts):
 
 def left_over(folder):
     """Files of the queue which no server needs, temporary files, and shared memory."""
-    kept = {"queue.sqlite", "queue.sqlite-wal", "queue.sqlite-shm", "queue.lock", "headers"}
+    kept = {"queue.sqlite", "queue.sqlite-wal", "queue.sqlite-shm", "queue.lock", "server.name", "headers"}
     out = [str(p) for p in folder.rglob("*") if p.is_file() and not kept & set(p.relative_to(folder).parts)]
     out += [str(p) for p in (work / "tmp").rglob("*")] + [str(p) for p in work.glob("worker*/workers/*")]
     return out + [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - shared_before]
