@@ -41,7 +41,14 @@ std::string worker_name(const std::string& device) {
          std::to_string(std::random_device{}() % kNumbers);
 }
 
-// A folder which other workers do not touch while this one lives. Folders of killed ones go.
+// The host of a worker's name.
+std::string host_of(const std::string& name) {
+  const size_t process = name.rfind('.', name.rfind('.') - 1), at = name.rfind('@', process);
+  return at == name.npos || process == name.npos ? "" : name.substr(at, process - at);
+}
+
+// A folder which other workers do not touch while this one lives. Folders of killed ones on this
+// host go: a lock may not reach other hosts of a shared file system.
 class WorkerFolder {
  public:
   WorkerFolder(const fs::path& all, const std::string& name) : path_(all / name) {
@@ -52,7 +59,9 @@ class WorkerFolder {
     lock_ = locked(path_);
     if (lock_ < 0) fail_host(path_.string(), "cannot be locked: " + errno_text());
     for (const auto& entry : fs::directory_iterator(all, code)) {
-      if (entry.path() == path_ || !fs::exists(entry.path() / "lock", code)) continue;
+      if (entry.path() == path_ || host_of(entry.path().filename().string()) != host_of(name) ||
+          !fs::exists(entry.path() / "lock", code))
+        continue;
       const int left = locked(entry.path());
       if (left < 0) continue;
       fs::remove_all(entry.path(), code);
