@@ -235,7 +235,7 @@ class RemoteWorker {
                                                     "the server's program", kOwnMessage);
     if (const std::string other = difference_of(program_, program); !other.empty())
       fail_host("work", "this worker would judge differently: " + other,
-                "start the same program with the same registry on both machines");
+                "start the same program with the same registry and plugins on both machines");
   }
 
   // A task of a dead worker first, then a new one.
