@@ -43,6 +43,7 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string&, JobStage) { re
 void JobQueue::to_timing(const std::string&) {}
 void JobQueue::put_back(const std::string&) {}
 bool JobQueue::adopt(const std::string&, JobStage) { return false; }
+bool JobQueue::runs(const std::string&) { return false; }
 void JobQueue::on_device(const std::string&, const std::string&) {}
 bool JobQueue::again(const std::string&) { return false; }
 void JobQueue::finish(const std::string&, const std::string&, const std::string&,
@@ -305,6 +306,11 @@ bool JobQueue::adopt(const std::string& id, JobStage stage) {
     adopted.step();
     return sqlite3_changes(state_->database.handle()) > 0;
   });
+}
+
+bool JobQueue::runs(const std::string& id) {
+  return state_->alone(
+      [&] { return state_->text("SELECT state FROM jobs WHERE id=?", id) == "running"; });
 }
 
 void JobQueue::on_device(const std::string& id, const std::string& device) {

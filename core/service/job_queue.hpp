@@ -75,6 +75,7 @@ class JobQueue {
   // A waiting job runs already, at a worker which a server before this one told. False when it does
   // not wait in this stage.
   bool adopt(const std::string& id, JobStage stage);
+  bool runs(const std::string& id);
   // A running job is on this device.
   void on_device(const std::string& id, const std::string& device);
   // Back into the queue behind a failure of the host. False after kStartsMost starts.

@@ -107,6 +107,7 @@ void RemoteLane::begin() {
   redis_.ask({"SET", kServerProgram, canonical_text(to_fields(program_))});
   make_group();
   reconcile();
+  alive_s_ = now_seconds();  // workers have time for a sign of life when Redis is back
   const std::lock_guard lock(mutex_);
   sight_.connected = true;
 }
@@ -160,10 +161,10 @@ std::vector<RemoteLane::Worker> RemoteLane::living() {
 }
 
 void RemoteLane::forget(const std::string& worker) {
+  // A worker with tasks stays known, so that another one can take them.
+  if (!redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", worker}).parts.empty()) return;
+  redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, worker});
   redis_.ask({"HDEL", kAlive, worker});
-  // A worker with tasks stays in the group, so that another one can take them.
-  if (redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", worker}).parts.empty())
-    redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, worker});
 }
 
 // Which workers live, and which of them has which task.
@@ -184,11 +185,10 @@ void RemoteLane::look() {
     if (one.at(3).number > JobQueue::kStartsMost) poisoned.push_back(found->first);
   }
   for (const auto& entry : poisoned) {
-    const Out task = out_.at(entry);
-    withdraw(entry);
     queue_.finish(
-        task.id, "", "", "",
+        out_.at(entry).id, "", "", "",
         "its worker ended " + std::to_string(JobQueue::kStartsMost) + " times while it ran", 0);
+    withdraw(entry);
     count("poisoned");
   }
   if (!workers.empty()) alive_s_ = now_seconds();
@@ -198,9 +198,8 @@ void RemoteLane::look() {
   }
   if (now_seconds() - alive_s_ < kAloneS) return;
   while (!out_.empty()) {
-    const std::string id = out_.begin()->second.id;
+    queue_.put_back(out_.begin()->second.id);
     withdraw(out_.begin()->first);
-    queue_.put_back(id);
     count("withdrawn");
   }
 }
@@ -240,11 +239,17 @@ void RemoteLane::reconcile() {
   }
 }
 
-void RemoteLane::withdraw(const std::string& entry) {
-  redis_.ask({"XACK", kTasks, kWorkers, entry});
-  redis_.ask({"XDEL", kTasks, entry});
-  const std::lock_guard lock(mutex_);
-  out_.erase(entry);
+// The queue's file knows its end already. So reconcile() withdraws it again when Redis is away now.
+void RemoteLane::withdraw(std::string entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    out_.erase(entry);
+  }
+  // One step: an entry without its claim would wait for nobody.
+  redis_.ask({"EVAL",
+              "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) "
+              "return redis.call('XDEL', KEYS[1], ARGV[2])",
+              "1", kTasks, kWorkers, entry});
 }
 
 void RemoteLane::withdraw_cancelled() {
@@ -254,9 +259,17 @@ void RemoteLane::withdraw_cancelled() {
     ids.swap(cancelled_);
   }
   if (ids.empty()) return;
+  // A job that runs again was submitted and sent meanwhile: send() has withdrawn its older entry.
   std::vector<std::string> entries;
   for (const auto& [entry, task] : out_)
-    if (ids.contains(task.id)) entries.push_back(entry);
+    if (ids.contains(task.id) && !queue_.runs(task.id)) entries.push_back(entry);
+  for (const auto& entry : entries) withdraw(entry);
+}
+
+void RemoteLane::withdraw_earlier(const std::string& id) {
+  std::vector<std::string> entries;
+  for (const auto& [entry, task] : out_)
+    if (task.id == id) entries.push_back(entry);
   for (const auto& entry : entries) withdraw(entry);
 }
 
@@ -268,9 +281,22 @@ void RemoteLane::send() {
     const RemoteTask task{taken.id, taken.client, taken.request, stage, authors_, program_};
     std::string entry;
     try {
+      withdraw_earlier(taken.id);  // it was cancelled and submitted again
       entry = redis_.ask({"XADD", kTasks, "*", kMessageKey, canonical_text(to_fields(task))}).text;
     } catch (const std::exception&) {
-      queue_.put_back(taken.id);  // reconcile() adopts it again, if Redis has it after all
+      // reconcile() adopts it again, if Redis has it after all. Where the queue's file refuses too,
+      // reconcile() puts it back by an entry which Redis cannot have.
+      const std::string unsent = "unsent " + taken.id;
+      const auto remember = [&](bool known) {
+        const std::lock_guard lock(mutex_);
+        if (known)
+          out_[unsent] = {taken.id, taken.client, "", stage, 0};
+        else
+          out_.erase(unsent);
+      };
+      remember(true);
+      queue_.put_back(taken.id);
+      remember(false);
       throw;
     }
     const std::lock_guard lock(mutex_);
@@ -295,6 +321,7 @@ void RemoteLane::end(const RedisAnswer& entry) {
       stage.end.why = message->why;
       stage.end.seconds = message->seconds;
       stage.timed = message->timed;
+      stage.hosts = message->returned;
       if (message->why.empty() && !message->returned)
         stage.end.document = parse_json(message->document, "a verdict");
     }
@@ -305,14 +332,12 @@ void RemoteLane::end(const RedisAnswer& entry) {
   const auto at = message ? out_.find(message->entry) : out_.end();
   if (at != out_.end()) {
     const Out task = at->second;
-    if (message->returned) {
+    if (message->returned && message->why.empty())
       queue_.put_back(task.id);
-      count("returned");
-    } else {
+    else
       hooks_.ended({task.id, "", "", task.client}, stage, message->log, printable(message->worker));
-      count("ended");
-    }
-    withdraw(message->entry);  // only now: the queue's file has its end
+    count(message->returned ? "returned" : "ended");
+    withdraw(message->entry);
   } else {
     count("late");  // its task was cancelled, or another worker's end came first
   }

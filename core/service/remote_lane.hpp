@@ -72,8 +72,9 @@ class RemoteLane {
   void send();
   void receive();
   void end(const RedisAnswer& entry);
-  void withdraw(const std::string& entry);
+  void withdraw(std::string entry);
   void withdraw_cancelled();
+  void withdraw_earlier(const std::string& id);
   void make_group();
   void count(const std::string& kind);
 

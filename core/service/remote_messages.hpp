@@ -43,7 +43,7 @@ struct RemoteEnd {
   std::string worker, document, log, why;
   double seconds = 0;
   bool timed = false;     // as of StageEnd
-  bool returned = false;  // the worker ends, and has not judged it
+  bool returned = false;  // the worker ends, and has not judged it; `why`: its machine failed
 };
 template <class Visitor>
 void fields(Visitor& v, RemoteEnd& e) {

@@ -41,7 +41,14 @@ std::string worker_name(const std::string& device) {
          std::to_string(std::random_device{}() % kNumbers);
 }
 
-// A folder which other workers do not touch while this one lives. Folders of killed ones go.
+// The host of a worker's name.
+std::string host_of(const std::string& name) {
+  const size_t process = name.rfind('.', name.rfind('.') - 1), at = name.rfind('@', process);
+  return at == name.npos || process == name.npos ? "" : name.substr(at, process - at);
+}
+
+// A folder which other workers do not touch while this one lives. Folders of killed ones on this
+// host go: a lock may not reach other hosts of a shared file system.
 class WorkerFolder {
  public:
   WorkerFolder(const fs::path& all, const std::string& name) : path_(all / name) {
@@ -52,7 +59,9 @@ class WorkerFolder {
     lock_ = locked(path_);
     if (lock_ < 0) fail_host(path_.string(), "cannot be locked: " + errno_text());
     for (const auto& entry : fs::directory_iterator(all, code)) {
-      if (entry.path() == path_ || !fs::exists(entry.path() / "lock", code)) continue;
+      if (entry.path() == path_ || host_of(entry.path().filename().string()) != host_of(name) ||
+          !fs::exists(entry.path() / "lock", code))
+        continue;
       const int left = locked(entry.path());
       if (left < 0) continue;
       fs::remove_all(entry.path(), code);
@@ -78,7 +87,8 @@ class WorkerFolder {
   int lock_ = -1;
 };
 
-// Renews the claim on this worker's tasks, also on those whose end the server has not yet read. A
+// Renews the claim on this worker's tasks: the present one, and those whose ends the server has not
+// yet read. A delivery whose answer was lost is renewed by nobody, so it is taken over. A present
 // task which this worker does not have any more was cancelled, or given to another worker.
 class Claims {
  public:
@@ -99,34 +109,50 @@ class Claims {
     entry_ = entry, lost_ = false;
   }
   bool lost() const { return lost_; }
+  // The end of this task is in Redis.
+  void told(const std::string& entry) {
+    const std::lock_guard lock(mutex_);
+    told_.insert(entry);
+    constexpr size_t kRemembered = 1000;
+    if (told_.size() > kRemembered) told_.erase(told_.begin());
+  }
+  bool has_told(const std::string& entry) {
+    const std::lock_guard lock(mutex_);
+    return told_.contains(entry);
+  }
 
  private:
   void work() {
     std::unique_lock lock(mutex_);
     while (!closing_) {
       const std::string entry = entry_;
+      const std::set<std::string> told = told_;
       lock.unlock();
-      bool gone = false;
+      bool gone = false, away = false;
       try {
         redis_.ask({"HINCRBY", kAlive, name_, "1"});
-        gone = !renewed(entry) && !entry.empty();
+        gone = !renewed(entry, told) && !entry.empty();
       } catch (const RedisRefusal& refusal) {
         gone = starts_with(refusal.what(), "NOGROUP");  // Redis has lost all tasks
-      } catch (const std::exception&) {                 // Redis is away: the task goes on
+        away = !gone;
+      } catch (const std::exception&) {
+        away = true;  // the task goes on, and the sign of life comes as soon as Redis is back
       }
       lock.lock();
       if (gone && entry == entry_) lost_ = true;
-      wake_.wait_for(lock, std::chrono::duration<double>(every_s_), [&] { return closing_; });
+      wake_.wait_for(lock, std::chrono::duration<double>(away ? std::min(1.0, every_s_) : every_s_),
+                     [&] { return closing_; });
     }
   }
   // True if `entry` is among this worker's tasks.
-  bool renewed(const std::string& entry) {
+  bool renewed(const std::string& entry, const std::set<std::string>& told) {
     std::vector<std::string> words = {"XCLAIM", kTasks, kWorkers, name_, "0"};
     bool found = false;
     for (const RedisAnswer& one :
          redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", kOwnMost, name_}).parts) {
-      found |= one.at(0).text == entry;
-      words.push_back(one.at(0).text);
+      const std::string& own = one.at(0).text;
+      found |= own == entry;
+      if (own == entry || told.contains(own)) words.push_back(own);
     }
     constexpr size_t kWithoutTasks = 5;
     if (words.size() == kWithoutTasks) return false;
@@ -142,6 +168,7 @@ class Claims {
   std::condition_variable wake_;
   bool closing_ = false;
   std::string entry_;
+  std::set<std::string> told_;  // the last ones
   std::atomic<bool> lost_ = false;
   std::thread thread_;
 };
@@ -194,6 +221,7 @@ class RemoteWorker {
       }
       if (why != told) log_warn(why + "; it is asked again");
       told = why;
+      claimed_s_ = now_seconds();  // other workers must have time for a sign of life
       if (over()) return std::nullopt;
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
@@ -207,7 +235,7 @@ class RemoteWorker {
                                                     "the server's program", kOwnMessage);
     if (const std::string other = difference_of(program_, program); !other.empty())
       fail_host("work", "this worker would judge differently: " + other,
-                "start the same program with the same registry on both machines");
+                "start the same program with the same registry and plugins on both machines");
   }
 
   // A task of a dead worker first, then a new one.
@@ -233,7 +261,7 @@ class RemoteWorker {
     const RedisAnswer& entry = entries.at(0);
     const std::string name = entry.at(0).text;
     // Its end may be in the stream already, by this worker or by one that died afterwards.
-    if (done_.contains(name)) return std::nullopt;
+    if (claims_->has_told(name)) return std::nullopt;
     RemoteEnd end;
     end.entry = name, end.worker = name_;
     try {
@@ -251,9 +279,7 @@ class RemoteWorker {
 
   void post(const RemoteEnd& end) {
     redis_.ask({"XADD", kEnds, "*", kMessageKey, canonical_text(to_fields(end))});
-    done_.insert(end.entry);
-    constexpr size_t kRemembered = 1000;
-    if (done_.size() > kRemembered) done_.erase(done_.begin());
+    claims_->told(end.entry);
   }
 
   void judge(const std::string& entry, const RemoteTask& task) {
@@ -267,21 +293,24 @@ class RemoteWorker {
     const bool lost = claims_->lost();
     RemoteEnd end;
     end.entry = entry, end.worker = name_;
-    end.why = stage_end.end.why;
     end.seconds = stage_end.end.seconds;
     end.timed = stage_end.timed;
-    end.returned = stop_ && !end.why.empty();
-    if (end.why.empty()) end.document = canonical_text(stage_end.end.document);
+    const bool stopped = stop_ && !stage_end.end.why.empty();
+    end.returned = stopped || stage_end.hosts;
+    if (!stopped) end.why = stage_end.end.why;
+    if (stage_end.end.why.empty()) end.document = canonical_text(stage_end.end.document);
     end.log = log_text(room.log(), kLogMost);
     room.clear();
     if (lost) {
       log_warn("a task was cancelled or given to another worker", about);
     } else {
       post_end(end);
-      ++judged_;
+      judged_ += end.returned ? 0 : 1;
       log_info("a stage of a job ended", {{"job", task.id}, {"why", end.why}});
     }
     claims_->hold("");
+    if (stage_end.hosts && !lost && !stopped)  // with the next task it would be the same
+      fail_host("work", "this machine cannot judge: " + stage_end.end.why);
   }
 
   // Also when this worker is stopped, if Redis is there.
@@ -294,10 +323,16 @@ class RemoteWorker {
     if (!claims_) return;
     claims_.reset();
     try {
-      redis_.ask({"HDEL", kAlive, name_});
       // With tasks whose ends are not read it must stay known.
-      if (redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", name_}).parts.empty())
-        redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, name_});
+      constexpr int kTries = 20;
+      for (int i = 0; i < kTries; ++i) {
+        if (redis_.ask({"XPENDING", kTasks, kWorkers, "-", "+", "1", name_}).parts.empty()) {
+          redis_.ask({"XGROUP", "DELCONSUMER", kTasks, kWorkers, name_});
+          redis_.ask({"HDEL", kAlive, name_});
+          return;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
     } catch (const std::exception&) {  // the server forgets it after a while
     }
   }
@@ -308,9 +343,8 @@ class RemoteWorker {
   const RemoteProgram program_ = own_remote_program();
   WorkerFolder folder_;
   Redis redis_;
-  std::optional<Claims> claims_;  // from the server's consent until it leaves
-  std::set<std::string> done_;    // entries whose ends are in Redis, the last ones
-  double claimed_s_ = 0;
+  std::optional<Claims> claims_;      // from the server's consent until it leaves
+  double claimed_s_ = now_seconds();  // the last time when it looked for tasks of dead workers
   int64_t judged_ = 0;
 };
 

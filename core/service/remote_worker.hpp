@@ -22,7 +22,8 @@ struct RemoteWorkerOptions {
 
 // Until `stop` is true: then the present task goes back to the server. Returns the number of tasks
 // which it judged. HostError when the folder cannot be used, and when the server has another
-// program. Redis may come and go.
+// program. HostError too when this machine cannot run a task, which goes back to the server. Redis
+// may come and go.
 int64_t run_remote_worker(const RemoteWorkerOptions& options, const std::atomic<bool>& stop);
 
 }  // namespace fk

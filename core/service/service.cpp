@@ -7,11 +7,13 @@
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/error_fields.hpp"
 #include "core/base/fields.hpp"
+#include "core/base/io.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
 #include "core/service/job_document.hpp"
@@ -70,6 +72,22 @@ std::string label(const std::string& text) {
   return out;
 }
 
+// The name of the server with this queue, which is kept there: host names and folders of containers
+// may be equal.
+std::string server_name(const fs::path& folder) {
+  const fs::path file = folder / "server.name";
+  std::error_code none;
+  if (!fs::exists(file, none)) {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    std::random_device random;
+    write_file_atomic(file, std::string(host.data()) + ":" + folder.string() + " " +
+                                std::to_string(random()) + std::to_string(random()));
+  }
+  constexpr size_t kMost = 8192;
+  return printable(read_file(file, kMost));
+}
+
 // The states of a job until it ends.
 class JobEvents final : public LaterBody {
  public:
@@ -109,18 +127,16 @@ Service::Service(Options options) : options_(std::move(options)), queue_(options
     lanes_.push_back({.device = device, .folder = folder, .times = !apart});
     if (apart) lanes_.push_back({.device = device, .folder = folder + "-times", .checks = false});
   }
+  // First, because it may throw, and threads would stay.
+  if (!options_.redis.empty())
+    remote_ = std::make_unique<RemoteLane>(
+        options_.redis, server_name(options_.folder), options_.named_clients, queue_,
+        RemoteLane::Hooks{[this] { return next(elsewhere_); },
+                          [this](const JobQueue::Taken& taken, StageEnd& end,
+                                 const std::string& log, const std::string& worker) {
+                            after(taken, end, worker, printable(log, "\n\t"), {});
+                          }});
   for (Lane& lane : lanes_) threads_.emplace_back([this, &lane] { work(lane); });
-  if (options_.redis.empty()) return;
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  remote_ = std::make_unique<RemoteLane>(
-      options_.redis, std::string(host.data()) + ":" + options_.folder.string(),
-      options_.named_clients, queue_,
-      RemoteLane::Hooks{[this] { return next(elsewhere_); },
-                        [this](const JobQueue::Taken& taken, StageEnd& end, const std::string& log,
-                               const std::string& worker) {
-                          after(taken, end, worker, printable(log, "\n\t"), {});
-                        }});
 }
 
 Service::~Service() {
@@ -241,7 +257,7 @@ void Service::finish(const JobQueue::Taken& taken, const std::string& device, St
   std::string status = stage.status();
   // The host's own failure says nothing about the candidate: the job runs again, and fails at last.
   // A process that a signal ended is one, and bad input is none.
-  bool hosts = starts_with(end.why, kEndedBySignal);
+  bool hosts = stage.hosts || starts_with(end.why, kEndedBySignal);
   if (status == name_of(Status::environment)) {
     hosts = true;
     end.why = end.document.value("why", std::string("the host failed"));

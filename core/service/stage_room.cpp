@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -42,8 +43,18 @@ StageEnd StageRoom::run(const StageTask& task, const fs::path& built,
                         const std::function<bool()>& stop) {
   StageEnd out;
   out.timed = task.stage == JobStage::time;
+  JobRequest request;
   try {
-    JobRequest request = from_fields<JobRequest>(parse_json(task.request, "job"), "job", {});
+    request = from_fields<JobRequest>(parse_json(task.request, "job"), "job", {});
+  } catch (const Error& error) {
+    out.end.why = error.what();
+    return out;
+  }
+  // The request is right, so an error is one of files, folders and processes.
+  const auto hosts = [&](const std::exception& error) {
+    out.hosts = true, out.end.why = error.what();
+  };
+  try {
     EvalJob job;
     job.candidates = candidates();
     job.cache = folder_ / "cache";
@@ -56,6 +67,10 @@ StageEnd StageRoom::run(const StageTask& task, const fs::path& built,
     const fs::path plugin = job.candidates / request.name / (request.name + ".so");
     if (is_built && fs::exists(plugin)) job.words[1] = plugin.string();
     out.end = run_job(job, device_, folder_ / "verdict.json", log(), stop);
+  } catch (const Error& error) {
+    hosts(error);
+  } catch (const std::system_error& error) {
+    hosts(error);
   } catch (const std::exception& error) {
     out.end.why = error.what();
   }

@@ -20,6 +20,7 @@ struct StageTask {
 struct StageEnd {
   JobEnd end;
   bool timed = false;  // no further stage follows a right answer
+  bool hosts = false;  // the host failed: end.why says nothing about the task
   // The status of the verdict; empty: it has none.
   std::string status() const;
 };
@@ -30,7 +31,7 @@ class StageRoom {
   StageRoom(std::filesystem::path folder, std::string device, const SourceLanguages& languages,
             bool authors);
   // `built`: a folder with the task's compiled files, which is moved; missing: they are compiled.
-  // `stop`: see run_job(). Never throws for a fault of the task.
+  // `stop`: see run_job(). Never throws: StageEnd says why it failed.
   StageEnd run(const StageTask& task, const std::filesystem::path& built,
                const std::function<bool()>& stop);
   // Removes all files of the task. Headers stay, which are the same for each.

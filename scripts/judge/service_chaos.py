@@ -6,7 +6,7 @@ Clients submit right, wrong, broken and crashing candidates for --minutes, and a
 Fails when a job is lost, a job has two ends, a wrong candidate has a right verdict, a right one gets no right verdict in the end, or a
 process, a file or shared memory stays. Then --queued jobs wait in one queue: the server may use no more memory than their sources.
 With --workers the server judges nothing itself: `fk-host work` takes its jobs from a redis-server on loopback. Workers and Redis are killed
-too, and half of the time Redis forgets all. 77: redis-server is not installed.
+too, and half of the time Redis forgets all. 77: redis-server is not installed, or the build has no hiredis.
 A seed repeats the choices, not the times. Each step has a time limit, and the whole run too."""
 import argparse, collections, contextlib, faulthandler, http.client, json, os, pathlib, random, re, shutil, signal, sqlite3
 import subprocess, sys, tempfile, threading, time
@@ -30,6 +30,11 @@ options = parser.parse_args()
 if options.workers and not shutil.which("redis-server"):
     print("skipped: redis-server is not installed (Debian: redis-server)")
     sys.exit(77)
+if options.workers:
+    tried = subprocess.run([options.host, "work", "--redis", "redis://127.0.0.1:port"], capture_output=True, text=True, timeout=60)
+    if tried.returncode == 3 and "has no Redis" in tried.stderr:
+        print("skipped: this build has no Redis (Debian: libhiredis-dev)")
+        sys.exit(77)
 chance = random.Random(options.seed)
 print(f"seed {options.seed}", flush=True)
 faulthandler.dump_traceback_later(options.minutes * 60 + 900 + options.queued * 0.05, exit=True)  # a hang is a failure
@@ -172,7 +177,7 @@ def kill_one(server, redis, workers, counts):
 
 def left_over(folder):
     """Files of the queue which no server needs, temporary files, and shared memory."""
-    kept = {"queue.sqlite", "queue.sqlite-wal", "queue.sqlite-shm", "queue.lock", "headers"}
+    kept = {"queue.sqlite", "queue.sqlite-wal", "queue.sqlite-shm", "queue.lock", "server.name", "headers"}
     out = [str(p) for p in folder.rglob("*") if p.is_file() and not kept & set(p.relative_to(folder).parts)]
     out += [str(p) for p in (work / "tmp").rglob("*")] + [str(p) for p in work.glob("worker*/workers/*")]
     return out + [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - shared_before]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """workers.py FK_HOST SOURCE_DIR: workers take jobs of `fk-host serve --http --redis` from Debian's redis-server on loopback. Fails when a
 job is lost, answered twice or answered wrongly although workers, the server or Redis die, or when a process, file or task stays.
-77: there is no redis-server, or the build has no hiredis."""
+77: there is no redis-server, or the build has no hiredis or no SQLite."""
 import atexit, contextlib, os, pathlib, re, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, time, urllib.request
 
 host, source = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -86,6 +86,9 @@ class Server:
                                         stderr=self.log, text=True)
         atexit.register(self.process.kill)
         line = self.process.stdout.readline()
+        if not line and "has no SQLite" in logs():
+            print("skipped: this build has no SQLite (Debian: libsqlite3-dev)")
+            sys.exit(77)
         assert line.startswith("judging on ") and " of http" in line, line + logs()
         self.url = line.split()[-1]
         self.client = Client(self.url, timeout=30)
