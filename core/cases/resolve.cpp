@@ -205,8 +205,10 @@ class Resolver {
     const auto gaps = source_.strided.find(slot.name);
     const bool written = variant_.layout == Variant::Layout::written;
     f.strided = slot.strided && (!written || gaps != source_.strided.end());
-    f.dense_rows = f.strided && variant_.layout == Variant::Layout::padded_rows;
     if (f.strided && written) f.step = gaps->second;
+    // Full cases have the layout of production: rows of a wider tensor, dense within a row.
+    const bool cut = f.strided && written && (f.step > 0 || source_.size == "full");
+    f.dense_rows = cut || (f.strided && variant_.layout == Variant::Layout::padded_rows);
     if (!f.present) return f;
     bool differ = false;
     if (!slot.list.empty()) {
@@ -222,6 +224,11 @@ class Resolver {
         if (d < 0) wrong("`" + slot.name + "` has the shape " + shape_text(shape));
       int64_t row = 1;
       for (size_t d = 1; d < shape.size(); ++d) row *= shape[d];
+      // A few vectors of 16 bytes lie between rows, more of them for each further tensor.
+      constexpr int64_t kVector = 16;
+      const auto before = static_cast<int64_t>(out_.fields.size());
+      if (cut && f.step == 0 && entry == 0 && shape.size() > 1)
+        f.step = (row + kVector - 1) / kVector * kVector + kVector * (1 + before);
       if (f.step > 0 && f.step < row)
         wrong("`" + slot.name + "` has rows of " + std::to_string(row) +
               " elements, and its step in `strided` is " + std::to_string(f.step));

@@ -57,7 +57,10 @@ std::string toolchain_of(const fs::path& file) {
            "`cuda_flags: [--use_fast_math, -lineinfo]`.\n"
            "- Headers: the folder's, `fk/ops/OP.h`, the system's and CUDA's (`cuda_bf16.h`, "
            "`cuda_fp8.h`, `mma.h`).\n" +
-           libraries + "\n- `forward()` launches on `ctx.stream` alone; a graph may capture it.";
+           libraries +
+           "\n- `forward()` launches on `ctx.stream` alone; a graph may capture it. Clusters, TMA, "
+           "wgmma\n"
+           "  and programmatic dependent launches are allowed.";
   if (extension == ".c" || extension == ".cpp")
     return "- Flags: -O3 is set. `march: native` in a file `candidate.yaml` beside the source "
            "compiles for this\n  processor. OpenMP and libm need no flag.\n"

@@ -220,22 +220,30 @@ TEST_CASE("frames_copied_in_shared_memory_hold_the_same_and_answer_questions") {
 }
 
 TEST_CASE("frames_have_the_rows_as_far_apart_as_a_case_says") {
-  const auto with = [](const std::string& strided) {
+  const auto with = [](const std::string& strided, const std::string& size = "smoke") {
     std::string text = kAppend;
-    const std::string end = "width: 4}";
+    const std::string end = "width: 4}", other = "  smoke:\n    - {T";
     text.replace(text.rfind(end), end.size(), "width: 4, strided: " + strided + "}");
+    text.replace(text.rfind(other), other.size(), "  " + size + ":\n    - {T");
     return fk::Contract::parse(text, "append.yaml", 1, "test");
   };
   const auto device = fk::open_device("cpu");
-  const auto step = [&](const std::string& strided) {
-    const auto c = with(strided);
+  const auto strides = [&](const std::string& strided, const std::string& size = "smoke") {
+    const auto c = with(strided, size);
     const auto r = fk::resolve(c, c.cases[0], {});
     const fk::CaseFrames frames(*device, r, fk::make_inputs(r, 1, 1), {});
-    return static_cast<const fk_out*>(frames.real().forward[0].p)->strides[0];
+    const auto* const view = static_cast<const fk_out*>(frames.real().forward[0].p);
+    return fk::Shape(view->strides, view->strides + view->ndim);
   };
-  CHECK(step("{k: 20}") == 20);
-  CHECK(step("[k]") > 8);  // a row has 8
-  CHECK(step("[k]") != 20);
+  CHECK(strides("{k: 20}") == fk::Shape{20, 4, 1});  // as in rows of a wider tensor
+  CHECK(strides("[k]")[0] > 8);                      // a row has 8
+  CHECK(strides("[k]")[0] != 20);
+  CHECK(strides("[k]")[1] > 4);
+  // Production's layout: rows begin at multiples of 16 bytes, and are dense.
+  const fk::Shape full = strides("[k]", "full");
+  CHECK(full[0] > 8);
+  CHECK(full[0] % 16 == 0);
+  CHECK(full[1] == 4);
   CHECK_THROWS_WITH(step("{k: 7}"), ContainsSubstring("rows of 8 elements"));
   CHECK_THROWS_WITH(with("{k: 0}"), ContainsSubstring("at least as many as a row has"));
 }
