@@ -86,18 +86,13 @@ if(FK_OPENCL AND NOT FK_SANITIZE)  # a driver compiles in the process, and knows
   endif()
 endif()
 
-# Debian's hiredis has no files for CMake, and no TLS.
+# Debian's hiredis has no files for CMake.
 find_path(FK_HIREDIS_INCLUDE hiredis/hiredis.h)
 find_library(FK_HIREDIS_LIBRARY hiredis)
-find_library(FK_HIREDIS_SSL_LIBRARY hiredis_ssl)
 if(FK_HIREDIS_INCLUDE AND FK_HIREDIS_LIBRARY)
   add_library(fk::hiredis INTERFACE IMPORTED)
   target_include_directories(fk::hiredis INTERFACE ${FK_HIREDIS_INCLUDE})
   target_link_libraries(fk::hiredis INTERFACE ${FK_HIREDIS_LIBRARY})
-  if(FK_HIREDIS_SSL_LIBRARY)
-    target_link_libraries(fk::hiredis INTERFACE ${FK_HIREDIS_SSL_LIBRARY})
-    target_compile_definitions(fk::hiredis INTERFACE FK_HIREDIS_SSL)
-  endif()
 endif()
 
 # fk_optional(<target> <package> <library> <definition> <what is off>): links a library that may be missing;

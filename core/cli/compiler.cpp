@@ -23,6 +23,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/worker/landlock.hpp"
+#include "core/worker/process.hpp"
 
 namespace fk {
 
@@ -167,6 +168,7 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
   programs.insert(programs.end(), workshop.programs.begin(), workshop.programs.end());
   int ends[2] = {-1, -1};
   if (said && ::pipe2(ends, O_CLOEXEC) != 0) fail("build", "cannot make a pipe");
+  std::vector<char*> known = environment_of_libraries(true);
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) fail("build", "cannot start a process");
@@ -178,7 +180,10 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
       ::dup2(ends[1], STDERR_FILENO);
     }
     if (!workshop.at.empty() && ::chdir(workshop.at.c_str()) != 0) ::_exit(127);
-    if (workshop.confined) confine(programs, workshop);
+    if (workshop.confined) {
+      environ = known.data();
+      confine(programs, workshop);  // adds variables of its own
+    }
     ::execvp(argv[0], argv.data());
     ::_exit(127);
   }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <memory>
 
@@ -49,7 +50,8 @@ const CaseVerdict* row_of(const Verdict& verdict) {
   return row == cases.end() ? nullptr : &*row;
 }
 
-// Returns the words of the profiler, at most 64 KiB. Error if it cannot start or is not done in time.
+// Returns the words of the profiler, at most 64 KiB. Error if it cannot start or is not done in
+// time.
 std::string words_of(const std::string& profiler, const std::vector<std::string>& words,
                      double patience_s) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -134,7 +136,7 @@ void add_profile(const Question& question, Verdict& verdict, double patience_s) 
       return read_file(file);
     };
     verdict.kernels = read_nsight(page("raw"), page("source"));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     said += (said.empty() ? "not made: " : "\nno figures: ") + std::string(error.what());
   }
 }

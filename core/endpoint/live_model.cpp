@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -22,14 +23,16 @@ constexpr double kIdleLook = 0.5;
 constexpr double kLookOfRanks = 0.002;  // ranks do not watch the waker
 constexpr int kRestSecondsMost = 30;    // between two starts of a worker
 
-// True when the process of a rank of this machine has ended.
+// True when the process of a rank of this machine has ended. A launcher's child is nobody's to wait
+// for here: its end shows at the next request.
 bool has_exited(const RankGroup& workers) {
   const auto here = static_cast<int>(ranks_here(workers.size()));
   for (int rank = 0; rank < here; ++rank) {
     siginfo_t found{};
     const int failed =
         ::waitid(P_PID, static_cast<id_t>(workers.pid(rank)), &found, WEXITED | WNOHANG | WNOWAIT);
-    if (failed != 0 || found.si_pid != 0) return true;
+    if (failed == 0 && found.si_pid != 0) return true;
+    if (failed != 0 && errno != ECHILD) return true;
   }
   return false;
 }

@@ -33,7 +33,8 @@ std::shared_ptr<const Load> RecordedLoad::read(const WorkloadKeys& keys, const L
   for (const char* other : {"lengths", "prompt", "output", "sampling"})
     if (keys.has(other)) name.fail("the recording has `" + std::string(other) + "` already");
   const auto file = std::filesystem::path(name.file()).parent_path() / name.text();
-  const std::string text = read_file(file);
+  constexpr std::size_t kBytesMost = std::size_t{64} << 30;
+  const std::string text = read_file(file, kBytesMost);
   auto load = std::make_shared<RecordedLoad>();
   auto& all = load->requests_;
   size_t number = 0;

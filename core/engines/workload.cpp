@@ -92,6 +92,8 @@ Workload load_workload(const std::filesystem::path& file, const std::string& nam
   w.load = kind.read(keys, {requests, context_max, w.together});
   if (w.at_their_times && !w.load->is_recorded())
     kind_key.fail("these requests have no times of arrival", "`recorded` names a file with times");
+  // The first round has the recorded prompts, so a candidate may know its answers.
+  if (w.load->is_recorded()) w.warmup = std::max<int64_t>(1, w.warmup);
   return w;
 }
 

@@ -3,9 +3,6 @@
 
 #if defined(FK_HIREDIS)
 #include <hiredis/hiredis.h>
-#if defined(FK_HIREDIS_SSL)
-#include <hiredis/hiredis_ssl.h>
-#endif
 #include <sys/time.h>
 #endif
 
@@ -49,8 +46,7 @@ const RedisAnswer& RedisAnswer::at(size_t place) const {
 }
 
 std::string RedisPlace::text() const {
-  return std::string(tls ? "rediss" : "redis") + "://" + host + ":" + std::to_string(port) + "/" +
-         std::to_string(database);
+  return "redis://" + host + ":" + std::to_string(port) + "/" + std::to_string(database);
 }
 
 RedisPlace redis_place(const std::string& url) {
@@ -60,8 +56,9 @@ RedisPlace redis_place(const std::string& url) {
 #endif
   constexpr const char* kForm = "redis://:PASSWORD@HOST:PORT/DATABASE";
   RedisPlace out;
-  out.tls = starts_with(url, "rediss://");
-  if (!out.tls && !starts_with(url, "redis://"))  // the text may have a password
+  if (starts_with(url, "rediss://"))
+    fail("--redis", "there is no TLS to Redis here", "a tunnel, and redis://127.0.0.1:PORT");
+  if (!starts_with(url, "redis://"))  // the text may have a password
     fail("--redis", "this is no address of Redis", kForm);
   std::string rest = url.substr(url.find("://") + 3);
   if (const size_t at = rest.rfind('@'); at != rest.npos) {
@@ -86,10 +83,6 @@ RedisPlace redis_place(const std::string& url) {
     out.host = out.host.substr(1, out.host.size() - 2);
   if (out.host.empty()) fail("--redis", "there is no host", kForm);
   if (out.password.empty()) out.password = environment("REDISCLI_AUTH");
-#if !defined(FK_HIREDIS_SSL)
-  if (out.tls)
-    fail_host("--redis", "this build's hiredis has no TLS", "its library is hiredis_ssl");
-#endif
   return out;
 }
 
@@ -152,7 +145,6 @@ struct Redis::State {
     }
     redisSetTimeout(context.get(), kRedisAnswerPatience);
     redisEnableKeepAlive(context.get());
-    secure();
     try {
       if (!place.password.empty())
         exchange(place.user.empty() ? std::vector<std::string>{"AUTH", place.password}
@@ -162,24 +154,6 @@ struct Redis::State {
       context.reset();
       throw RedisRefusal(place.text() + ": " + refusal.what());
     }
-  }
-
-  // TLS with the system's certificates, and those of the variable SSL_CERT_FILE.
-  void secure() {
-#if defined(FK_HIREDIS_SSL)
-    if (!place.tls) return;
-    redisInitOpenSSL();
-    const std::string file = environment("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt");
-    redisSSLContextError fault{};
-    const std::unique_ptr<redisSSLContext, void (*)(redisSSLContext*)> tls(
-        redisCreateSSLContext(file.c_str(), nullptr, nullptr, nullptr, place.host.c_str(), &fault),
-        redisFreeSSLContext);
-    if (!tls || redisInitiateSSLWithContext(context.get(), tls.get()) != REDIS_OK) {
-      const std::string why = tls ? context->errstr : redisSSLContextGetError(fault);
-      context.reset();
-      throw RedisAway(place.text() + ": " + why);
-    }
-#endif
   }
 };
 

@@ -28,15 +28,14 @@ struct RedisRefusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]; rediss is TLS. Where it has no password, the
+// redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], without TLS. Where it has no password, the
 // variable REDISCLI_AUTH has it, as for redis-cli.
 struct RedisPlace {
   std::string host, user, password;
   int port = 6379, database = 0;
-  bool tls = false;
   std::string text() const;  // without the password
 };
-// Error for another form. HostError when this build has no hiredis, or no TLS for it.
+// Error for another form. HostError when this build has no hiredis.
 RedisPlace redis_place(const std::string& url);
 
 // One thread at a time uses it.

@@ -6,8 +6,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -89,6 +92,25 @@ class MakersLock {
   int fd_ = -1;
 };
 
+// WAL needs memory which all writers share, so it works on one machine alone. Folders of several
+// machines (job arrays) get a journal, by the numbers of statfs(2).
+const char* journal_of(const fs::path& file) {
+  constexpr std::array<unsigned, 10> kOfNetworks = {0x6969,       // NFS
+                                                    0x517b,       // SMB
+                                                    0xff534d42,   // CIFS
+                                                    0xfe534d42,   // SMB 2
+                                                    0x0bd00bd0,   // Lustre
+                                                    0x47504653,   // GPFS
+                                                    0x19830326,   // BeeGFS
+                                                    0x00c36400,   // Ceph
+                                                    0x65735546,   // FUSE
+                                                    0x01021997};  // 9P
+  struct statfs found {};
+  if (::statfs(file.parent_path().c_str(), &found) != 0) return "WAL";
+  const bool remote = std::ranges::count(kOfNetworks, static_cast<unsigned>(found.f_type)) > 0;
+  return remote ? "DELETE" : "WAL";
+}
+
 // An open database with its tables. Throws DatabaseError, and Error for a newer host's database.
 Database ready(const fs::path& file) {
   Database db(file, kPatienceMs);
@@ -101,7 +123,7 @@ Database ready(const fs::path& file) {
   // A change of the journal's mode does not wait for other writers; it fails.
   const MakersLock lock(file);
   if (version_of(db) == kVersion) return db;
-  db.run("PRAGMA journal_mode=WAL");
+  db.run(std::string("PRAGMA journal_mode=") + journal_of(file));
   db.run(std::string("BEGIN IMMEDIATE;") + kTables +
          "PRAGMA user_version=" + std::to_string(kVersion) + "; COMMIT");
   return db;

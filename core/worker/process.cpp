@@ -68,26 +68,33 @@ struct SpawnSetup {
   }
 };
 
-// Variables that workers and their libraries read. The rest of a user's environment stays private:
-// a candidate could print it into a report, or into a receipt for others.
-std::vector<char*> environment_of_libraries() {
+}  // namespace
+
+// The rest of a user's environment stays private: a candidate could print it into a report, or into
+// a receipt for others. A source can do so while it is compiled (`env!` of Rust, a Python program).
+std::vector<char*> environment_of_libraries(bool compilers) {
   constexpr std::array kBegins = {"FK_",   "CUDA_",  "CUBLAS_", "CUDNN_",    "NVIDIA_", "NCCL_",
                                   "OMP_",  "GOMP_",  "KMP_",    "MKL_",      "DNNL_",   "ONEDNN_",
                                   "LD_",   "GLIBC_", "MALLOC_", "OPENBLAS_", "LC_",     "ASAN_",
                                   "LSAN_", "UBSAN_", "TSAN_",   "XDG_"};
   constexpr std::array kNames = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "NO_COLOR", "USER"};
+  constexpr std::array kOfCompilers = {"CC",      "CXX",       "NVCC",  "CPATH",  "C_INCLUDE_",
+                                       "CPLUS_",  "LIBRARY_",  "RUST",  "CARGO_", "PYTHON",
+                                       "TRITON_", "TILELANG_", "TVM_",  "CUTE_",  "VIRTUAL_ENV",
+                                       "CCACHE_", "SOURCE_",   "CLANG", "GCC_",   "TMP"};
+  constexpr std::array kSecrets = {"FK_REDIS", "FK_TOKEN"};
   std::vector<char*> out;
   for (char** at = environ; *at; ++at) {
     const std::string_view word = *at, name = word.substr(0, word.find('='));
-    if (std::ranges::count(kNames, name) ||
-        std::ranges::any_of(kBegins, [&](const char* begin) { return name.starts_with(begin); }))
+    const auto begins = [&](const char* begin) { return name.starts_with(begin); };
+    if (std::ranges::count(kSecrets, name)) continue;
+    if (std::ranges::count(kNames, name) || std::ranges::any_of(kBegins, begins) ||
+        (compilers && std::ranges::any_of(kOfCompilers, begins)))
       out.push_back(*at);
   }
   out.push_back(nullptr);
   return out;
 }
-
-}  // namespace
 
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
                   int control_fd, int log_fd, Environment environment) {

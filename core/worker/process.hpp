@@ -17,6 +17,9 @@ class LaunchAgent;
 // its descriptor 3, `log_fd` its 1 and 2, and it has no others. The caller keeps both. Error when
 // it fails. The child gets the environment variables that libraries read, or all variables.
 enum class Environment { of_libraries, all };
+// The variables that libraries read, without secrets; with those that compilers read, on request.
+// They point into this process's environment and end with a null pointer.
+std::vector<char*> environment_of_libraries(bool compilers = false);
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
                   int control_fd, int log_fd, Environment environment = Environment::of_libraries);
 

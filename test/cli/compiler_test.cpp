@@ -86,6 +86,19 @@ TEST_CASE("compiler_says_how_it_ended") {
   CHECK(said == "made\n");
 }
 
+TEST_CASE("compiler_knows_its_own_variables_and_no_secret") {
+  const Folders folders;
+  for (const char* name : {"FK_REDIS", "FK_TOKEN", "REDISCLI_AUTH", "OPENAI_API_KEY", "NVCC"})
+    ::setenv(name, "of-the-user", 1);
+  std::string said;
+  CHECK(folders.run("env", said) == 0);
+  CHECK_THAT(said, ContainsSubstring("NVCC=of-the-user") && ContainsSubstring("PATH="));
+  for (const char* name : {"FK_REDIS", "FK_TOKEN", "REDISCLI_AUTH", "OPENAI_API_KEY"})
+    CHECK_THAT(said, !ContainsSubstring(name));
+  for (const char* name : {"FK_REDIS", "FK_TOKEN", "REDISCLI_AUTH", "OPENAI_API_KEY", "NVCC"})
+    ::unsetenv(name);
+}
+
 TEST_CASE("compiler_reads_what_it_is_given_and_writes_into_one_folder") {
   const Folders folders;
   std::string said;

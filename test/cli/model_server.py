@@ -79,7 +79,7 @@ def letters_tokenizer(folder):
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
                   "byte_fallback": False, "ignore_merges": False, "vocab": vocab, "merges": [[a, b] for a, b in pairs]}}))
     (folder / "tokenizer_config.json").write_text(json.dumps({
-        "eos_token": "<eot>", "chat_template": "{% for t in tools or [] %}({{ t.function.name }}){% endfor %}"
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<eot>", "chat_template": "{% for t in tools or [] %}({{ t.function.name }}){% endfor %}"
                                                "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
                                                "[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"}))
     return vocab, alphabet, special[0]["id"]

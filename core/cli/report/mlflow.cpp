@@ -51,6 +51,7 @@ void keep_files(const MlflowFile& from, const fs::path& to) {
     return;
   }
   fs::copy_file(from.path, to / from.path.filename(), fs::copy_options::overwrite_existing);
+  if (from.owner.empty()) return;
   // The folder of a candidate has the sources of its plugin.
   const fs::path folder = from.path.parent_path();
   if (!fs::exists(folder / "candidate.yaml", none) && folder.filename() != from.path.stem()) return;
