@@ -244,11 +244,15 @@ class RemoteWorker {
     const std::string dead_ms = std::to_string(static_cast<int64_t>(o_.claim_s * 1e3));
     if (now_seconds() - claimed_s_ > o_.claim_s / 3) {
       claimed_s_ = now_seconds();
-      const RedisAnswer found =
-          redis_.ask({"XAUTOCLAIM", kTasks, kWorkers, name_, dead_ms, "0", "COUNT", "1"});
-      if (auto task = first_of(found.at(1))) {
-        log_warn("a task of a worker that is gone is taken over", {{"job", task->second.id}});
-        return task;
+      // One call looks at ten claims only, the oldest first.
+      for (std::string from = "0", over = "0-0"; from != over;) {
+        const RedisAnswer found =
+            redis_.ask({"XAUTOCLAIM", kTasks, kWorkers, name_, dead_ms, from, "COUNT", "1"});
+        if (auto task = first_of(found.at(1))) {
+          log_warn("a task of a worker that is gone is taken over", {{"job", task->second.id}});
+          return task;
+        }
+        from = found.at(0).text;
       }
     }
     const RedisAnswer found = redis_.ask({"XREADGROUP", "GROUP", kWorkers, name_, "COUNT", "1",
