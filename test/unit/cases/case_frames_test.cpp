@@ -244,6 +244,6 @@ TEST_CASE("frames_have_the_rows_as_far_apart_as_a_case_says") {
   CHECK(full[0] > 8);
   CHECK(full[0] % 16 == 0);
   CHECK(full[1] == 4);
-  CHECK_THROWS_WITH(step("{k: 7}"), ContainsSubstring("rows of 8 elements"));
+  CHECK_THROWS_WITH(strides("{k: 7}"), ContainsSubstring("rows of 8 elements"));
   CHECK_THROWS_WITH(with("{k: 0}"), ContainsSubstring("at least as many as a row has"));
 }
