@@ -53,6 +53,17 @@ bool mentions(const std::string& text, const std::vector<std::string>& parts) {
 
 }  // namespace
 
+TEST_CASE("a_recording_is_never_measured_with_its_own_prompts") {
+  const RecordedFolder dir;
+  dir.lines(line(0, {4, 5, 6}, {1, 2}));
+  dir.workload("kind: throughput, requests: 1");
+  CHECK(dir.load().warmup == 1);
+  dir.workload("kind: latency, batch: 1, warmup: 0, iterations: 2");
+  CHECK(dir.load().warmup == 1);
+  dir.workload("kind: latency, batch: 1, warmup: 3, iterations: 2");
+  CHECK(dir.load().warmup == 3);
+}
+
 TEST_CASE("a_recording_is_read_in_the_order_of_arrival") {
   const RecordedFolder dir;
   // The third has no answer, and the fourth does not fit. The last line has no end.
