@@ -19,8 +19,8 @@ template <class T, class S, int kPieces>
 struct GatedScan : GatedInputs<T, S, kPieces> {
   using In = GatedInputs<T, S, kPieces>;
   using In::base, In::begin, In::column, In::fetch, In::fetch_values, In::head, In::kBuffer,
-      In::kHalf, In::kK, In::kLast, In::kParts, In::kQ, In::kSums, In::kTiles, In::kV, In::lane,
-      In::pairs, In::prepare, In::s, In::shared, In::slice, In::tokens, In::upper;
+      In::kHalf, In::kK, In::kLast, In::kOutTerms, In::kParts, In::kQ, In::kSums, In::kTiles,
+      In::kV, In::lane, In::pairs, In::prepare, In::s, In::shared, In::slice, In::tokens, In::upper;
   using typename In::Values;
   using typename In::Vectors;
   float state[kTiles][4];

@@ -14,15 +14,16 @@ namespace fkc {
 namespace gated {
 
 constexpr int kColumns = 64, kThreads = 256, kSquare = kTokens * kTokens;
-// Terms of (E q) and of the state in their product, and of (F k) and the pairs with v. The state is
-// float32 and keeps the errors of all chunks, so (F k) has all terms.
-constexpr int kOutTerms = 2;
 
 template <class T, class S, int kPieces>
 struct GatedInputs {
   static constexpr int kWidth = 64 * kPieces, kHalf = kWidth / 2,
                        kTiles = kHalf / 8;                                 // keys of a warp
   static constexpr int kParts = std::is_same_v<T, __nv_bfloat16> ? 1 : 2;  // terms of v
+  // Terms of (E q) and of the state in their product. Two are as good as an output in bfloat16. In
+  // float16 an output whose terms cancel shows the third. (F k) always has all terms: the state is
+  // float32 and keeps the errors of all chunks.
+  static constexpr int kOutTerms = std::is_same_v<T, __nv_bfloat16> ? 2 : kTerms;
   using Vectors = Rows<kTokens, kWidth>;
   using Values = Rows<kTokens, kColumns>;
   // Two chunks have (E q), (F k), v and E_last. One has inputs as they are, and the sums of the
