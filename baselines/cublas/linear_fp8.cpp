@@ -32,8 +32,9 @@ class LinearFp8 {
     const void* scales = weights_.weight_scale->data;
     if (memory.packed) {
       if (!memory.packed_ready) {
-        repeat(fk::data<float>(weights_.weight_scale), init_.weight_group_rows, static_cast<float*>(memory.packed), init_.out_features, nullptr);
-        check(cudaStreamSynchronize(nullptr), "scales");
+        const auto stream = static_cast<cudaStream_t>(memory.stream);
+        repeat(fk::data<float>(weights_.weight_scale), init_.weight_group_rows, static_cast<float*>(memory.packed), init_.out_features, stream);
+        check(cudaStreamSynchronize(stream), "scales");
       }
       scales = memory.packed;
     }

@@ -78,9 +78,10 @@ class LinearFp8Block {
   void pack(const fk_memory& memory) {
     const size_t from = size_t(across(init_)) * 4, to = size_t(up(across(init_), 4)) * 4;
     if (!memory.packed_ready) {
-      check(cudaMemset(memory.packed, 0, size_t(memory.packed_bytes)), "memset");
-      check(cudaMemcpy2D(memory.packed, to, scales_, from, from, size_t(down(init_)), cudaMemcpyDeviceToDevice), "copy of scales");
-      check(cudaStreamSynchronize(nullptr), "copy of scales");
+      const auto stream = static_cast<cudaStream_t>(memory.stream);
+      check(cudaMemsetAsync(memory.packed, 0, size_t(memory.packed_bytes), stream), "memset");
+      check(cudaMemcpy2DAsync(memory.packed, to, scales_, from, from, size_t(down(init_)), cudaMemcpyDeviceToDevice, stream), "copy of scales");
+      check(cudaStreamSynchronize(stream), "copy of scales");
     }
     scales_ = memory.packed;
   }

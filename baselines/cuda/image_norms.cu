@@ -151,7 +151,7 @@ struct BatchNorm : Base<fk::batch_norm> {
       fold_norm(
           NormOf<T>{parameter<T>(weights.weight.or_null), parameter<T>(weights.bias.or_null),
                     parameter<T>(weights.mean), parameter<T>(weights.variance), float(init.eps)},
-          init.size, table_);
+          init.size, table_, memory.stream);
     });
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {

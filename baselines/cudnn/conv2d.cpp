@@ -121,7 +121,8 @@ class Conv2d {
       const fk_in& w = *weights_.weight;
       if (!memory.packed_ready)
         channels_last({w.data, memory.packed, w.shape[0], w.shape[1], w.shape[2] * w.shape[3],
-                       w.dtype.bits / 8});
+                       w.dtype.bits / 8},
+                      static_cast<cudaStream_t>(memory.stream));
       weight_ = memory.packed;
     }
     workspace_ = workspace(weights_, max);

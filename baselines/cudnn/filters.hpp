@@ -16,6 +16,6 @@ struct Filters {
   int64_t filters, channels, taps;
   int bytes;
 };
-void channels_last(const Filters&);
+void channels_last(const Filters&, cudaStream_t stream);
 
 }  // namespace fkd

@@ -63,7 +63,7 @@ class PagedAttention {
   void prepare(const op::forward& max, const fk_memory& memory) {
     way_ = way_of(init_, max);
     split_.emplace(split_plan(way_, init_, max));
-    if (way_ != Way::dense) split_->prepare(max.block_tables->shape[1], memory.persistent);
+    if (way_ != Way::dense) split_->prepare(max.block_tables->shape[1], memory);
     blocks_ = std::min<int>(block_count(), kBlocksMax);
   }
 

@@ -25,15 +25,18 @@ class SplitPlan {
     wanted.plan = bytes();
     if (s_.splits) wanted.scratch = parts_room() * s_.heads * (s_.width * 2 + 4);
   }
-  // In prepare(), with the requested persistent memory.
-  void prepare(int64_t table_width, void* persistent) {
-    page_starts_ = static_cast<int32_t*>(persistent);
+  // In prepare().
+  void prepare(int64_t table_width, const fk_memory& memory) {
+    page_starts_ = static_cast<int32_t*>(memory.persistent);
     widest_ = table_width;
     std::vector<int32_t> all;
     for (int64_t i = 0; i <= widths(widest_); ++i)
       for (int64_t r = 0; r <= s_.requests; ++r)
         all.push_back(int32_t(r * (i < widths(widest_) ? int64_t{1} << i : widest_)));
-    if (cudaMemcpy(page_starts_, all.data(), all.size() * 4, cudaMemcpyHostToDevice) != cudaSuccess)
+    const auto stream = static_cast<cudaStream_t>(memory.stream);
+    if (cudaMemcpyAsync(page_starts_, all.data(), all.size() * 4, cudaMemcpyHostToDevice, stream) !=
+            cudaSuccess ||
+        cudaStreamSynchronize(stream) != cudaSuccess)
       throw std::runtime_error("attention over pages: the upload of page starts failed");
   }
 

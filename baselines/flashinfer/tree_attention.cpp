@@ -34,7 +34,7 @@ class TreeAttention {
   TreeAttention(const fk_host&, const op::init& init, const op::weights&) : init_(init) {}
   void prepare(const op::forward& max, const fk_memory& memory) {
     split_.emplace(split_plan(init_, max));
-    split_->prepare(max.block_tables->shape[1], memory.persistent);
+    split_->prepare(max.block_tables->shape[1], memory);
   }
   int64_t plan(const op::plan& a, void* blob, int64_t) {
     return split_->write(fk::host<int32_t>(a.cu_seqlens), fk::host<int32_t>(a.seq_lens),

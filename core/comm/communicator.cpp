@@ -34,8 +34,8 @@ void Communicator::make_table(int32_t library) {
   table_.struct_size = FK_END(fk_comm, error);
   table_.rank = rank();
   table_.size = size();
-  // `reserved` has the library of the collectives, and a bit for ranks on several machines.
-  table_.reserved = library | (apart() ? FK_COMM_APART : 0);
+  // The library of the collectives, and a bit for ranks on several machines.
+  table_.facts = library | (apart() ? FK_COMM_APART : 0);
   table_.self = this;
   using Self = Communicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,

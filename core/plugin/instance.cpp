@@ -176,6 +176,11 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
     s.broken = true;
     s.why = "in supports(), " + s.changed;
   }
+  if (s.need.struct_size != FK_END(fk_need, plan) || s.need.reserved != 0) {
+    s.ok = false;
+    s.broken = true;
+    s.why = "it changed a member of fk_need that is none of its four sizes";
+  }
   for (const int64_t bytes : {s.need.scratch, s.need.packed, s.need.persistent, s.need.plan}) {
     if (bytes < 0 || bytes > (int64_t{1} << 46)) {
       s.ok = false;
@@ -252,8 +257,9 @@ void Instance::fill_table() {
   };
 }
 
-// create() and prepare() have no stream to wait on. Weights and memory must be ready before the
-// calls, and work that prepare() began on any stream must end before others use the instance.
+// create() has no stream, and prepare() may use streams of its own. So weights and memory are ready
+// before the calls, and work that prepare() began on any stream ends before others use the
+// instance.
 void Instance::create(const std::string& where) {
   services_.device.synchronize();
   int32_t status = FK_OK;
@@ -269,12 +275,10 @@ void Instance::create(const std::string& where) {
 void Instance::prepare(const std::string& where, const Frames& frames,
                        const std::vector<fk_slot>& max) {
   Device& device = services_.device;
-  fk_memory memory{FK_END(fk_memory, persistent_bytes),
+  fk_memory memory{FK_END(fk_memory, stream),
                    /*packed_ready=*/0,
-                   /*packed=*/nullptr,
-                   need_.packed,
-                   /*persistent=*/nullptr,
-                   need_.persistent};
+                   /*packed=*/nullptr,        need_.packed,
+                   /*persistent=*/nullptr,    need_.persistent, device.stream()};
   if (need_.packed) {
     packed_ = services_.packed.get(device, packed_key(provider_, frames.init, frames.weights),
                                    need_.packed);

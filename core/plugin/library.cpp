@@ -20,6 +20,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/abi_major.hpp"
 #include "core/plugin/device_code.hpp"
 #include "core/device/device_type.hpp"
 
@@ -70,6 +71,11 @@ void check_note(const fk_plugin& table, const PluginNote& note, const std::strin
     if (!op || op->struct_size < FK_END(fk_op, destroy)) fail(where, "an op table is too short");
     if (const std::string member = null_member(*op); !member.empty())
       fail(where, "an op table has a null `" + member + "`");
+    if (op->reserved != 0)
+      fail(where, std::string(op->contract->op) + ": `reserved` of its table is " +
+                      std::to_string(op->reserved) + ", and must be 0");
+    if (op->contract->struct_size < FK_END(fk_contract, plan))
+      fail(where, std::string(op->contract->op) + ": the table of its contract is too short");
     if (!once.insert(op->contract->op).second)
       fail(where, std::string("its table has the op `") + op->contract->op + "` twice");
     if (const std::string odd = odd_claim(*op->claims); !odd.empty())
@@ -185,16 +191,19 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   } catch (const std::exception& e) {
     fail(where, std::string("cannot be loaded: ") + e.what());
   }
-  if (!library.has(FK_PLUGIN_SYMBOL)) {
-    fail(where, std::string("it does not export ") + FK_PLUGIN_SYMBOL,
-         "is it a plugin of another ABI major?");
-  }
-  const auto entry = reinterpret_cast<fk_plugin_entry>(&library.get<void()>(FK_PLUGIN_SYMBOL));
+  const PluginNote note = read_notes(copy);
+  std::vector<uint32_t> entries;
+  for (uint32_t major = kOldestAbiMajor; major <= FK_ABI_MAJOR; ++major)
+    if (library.has(entry_symbol(major))) entries.push_back(major);
+  if (const std::string wrong = wrong_entry(entries, note.abi_major); !wrong.empty())
+    fail(where, "it " + wrong);
+  const auto entry =
+      reinterpret_cast<fk_plugin_entry>(&library.get<void()>(entry_symbol(note.abi_major)));
   const fk_plugin& table = negotiate(entry, where);
   if (const std::string changed = modes.changed(); !changed.empty())
     fail(where, "when it was loaded, " + changed,
          "link without -ffast-math and -Ofast; compiling with them is fine");
-  check_note(table, read_notes(copy), where);
+  check_note(table, note, where);
   // With two plugins of one name, a request by name could reach the wrong one.
   const auto [known, fresh] = entries_.try_emplace(table.name, entry);
   if (!fresh && known->second != entry)

@@ -2,12 +2,14 @@
 // The lint of a plugin's ELF structure. Each rule prevents a failure that would be silent or fatal
 // after loading. docs/abi.md lists the rules.
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/launch_facts.hpp"
 #include "core/base/elf.hpp"
+#include "core/plugin/abi_major.hpp"
 #include "core/plugin/libraries.hpp"
 #include "core/plugin/notes.hpp"
 #include "fk/plugin.h"
@@ -45,24 +47,38 @@ std::string count_text(const std::vector<std::string>& names, const std::string&
          " (`" + excerpt(names[0]) + "`)";
 }
 
+// The major of an entry that this host loads.
+std::optional<uint32_t> major_of_entry(const Elf::Symbol& symbol) {
+  for (uint32_t major = kOldestAbiMajor; major <= FK_ABI_MAJOR; ++major)
+    if (symbol.type == STT_FUNC && symbol.name == entry_symbol(major)) return major;
+  return std::nullopt;
+}
+
 // In all findings, `true` is fatal: the plugin is refused.
+void lint_entry(const Elf& elf, std::vector<uint32_t> entries, std::vector<Finding>& out) {
+  std::sort(entries.begin(), entries.end());
+  uint32_t noted = FK_ABI_MAJOR;
+  for (const auto& note : elf.notes()) noted = major_of_note(note).value_or(noted);
+  if (const std::string wrong = wrong_entry(entries, noted); !wrong.empty())
+    out.push_back({/*fatal=*/true, "entry_symbol", wrong});
+  if (const std::string old = old_abi(noted); !old.empty())
+    out.push_back({/*fatal=*/false, "abi", old});
+}
+
 void lint_exports(const Elf& elf, std::vector<Finding>& out) {
   std::vector<std::string> unique, weak, others;
-  bool entry = false;
+  std::vector<uint32_t> entries;
   for (const auto& symbol : elf.exports()) {
     if (symbol.binding == STB_GNU_UNIQUE)
       unique.push_back(symbol.name);
     else if (symbol.binding == STB_WEAK)
       weak.push_back(symbol.name);
-    else if (symbol.name == FK_PLUGIN_SYMBOL && symbol.type == STT_FUNC)
-      entry = true;
+    else if (const auto major = major_of_entry(symbol))
+      entries.push_back(*major);
     else
       others.push_back(symbol.name);
   }
-  if (!entry) {
-    out.push_back({/*fatal=*/true, "entry_symbol",
-                   std::string("does not export the function ") + FK_PLUGIN_SYMBOL});
-  }
+  lint_entry(elf, entries, out);
   if (!unique.empty()) {
     out.push_back({/*fatal=*/true, "unique_export",
                    "exports " + count_text(unique, "UNIQUE") +

@@ -11,6 +11,7 @@
 #include "core/base/elf.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/abi_major.hpp"
 #include "fk/plugin.h"
 
 namespace fk {
@@ -37,28 +38,31 @@ bool is_name(const std::string& text) {
 }
 
 // Copies a note's description into the struct that has header and description. The header has 16
-// bytes: an Elf64_Nhdr and the owner.
+// bytes: an Elf64_Nhdr and the owner. A later minor may append to a note.
 template <class T>
 T whole(const Elf& elf, const RawNote& raw, const char* what) {
   T note{};
-  if (raw.desc.size() != sizeof(T) - 16) {
+  if (raw.desc.size() < sizeof(T) - 16) {
     elf.fail(std::string("has garbled notes: the ") + what + " note has " +
              std::to_string(raw.desc.size()) + " bytes instead of " +
              std::to_string(sizeof(T) - 16));
   }
-  std::memcpy(reinterpret_cast<std::byte*>(&note) + 16, raw.desc.data(), raw.desc.size());
+  std::memcpy(reinterpret_cast<std::byte*>(&note) + 16, raw.desc.data(), sizeof(T) - 16);
   return note;
 }
 
 void read_plugin(const Elf& elf, const RawNote& raw, PluginNote& out) {
-  // Every version of the note begins with the major, so it is read before the size is checked.
-  uint32_t major = 0;
-  if (raw.desc.size() >= 4) std::memcpy(&major, raw.desc.data(), 4);
-  if (raw.desc.size() < 4 || major != FK_ABI_MAJOR) {
-    elf.fail("was built for fk_plugin_v" + std::to_string(major) + ", this host speaks v" +
-                 std::to_string(FK_ABI_MAJOR),
-             "rebuild it with this host's headers");
+  const std::optional<uint32_t> major = major_of_note(raw);
+  if (!major) elf.fail("has garbled notes: the plugin note names no ABI");
+  std::string spoken;
+  bool loaded = false;
+  for (uint32_t known = kOldestAbiMajor; known <= FK_ABI_MAJOR; ++known) {
+    loaded |= *major == known;
+    spoken += (spoken.empty() ? "v" : " and v") + std::to_string(known);
   }
+  if (!loaded)
+    elf.fail("was built for " + entry_symbol(*major) + ", this host speaks " + spoken,
+             "rebuild it with this host's headers");
   const auto note = whole<fk_note_plugin>(elf, raw, "plugin");
   out.abi_major = note.abi_major;
   out.abi_minor = note.abi_minor;
@@ -87,6 +91,14 @@ OpNote read_op(const Elf& elf, const RawNote& raw) {
 }
 
 }  // namespace
+
+// Every version of the plugin's note begins with the major, so any size will do.
+std::optional<uint32_t> major_of_note(const Elf::Note& raw) {
+  uint32_t major = 0;
+  if (raw.type != FK_NOTE_PLUGIN || raw.desc.size() < sizeof major) return std::nullopt;
+  std::memcpy(&major, raw.desc.data(), sizeof major);
+  return major;
+}
 
 PluginNote read_notes(const std::filesystem::path& file) {
   const Elf elf(file);
@@ -117,6 +129,16 @@ PluginNote read_notes(const std::filesystem::path& file) {
   }
   if (out.ops.empty()) elf.fail("has no ops", "add FK_OP(op, Class) to a source");
   return out;
+}
+
+std::string wrong_entry(const std::vector<uint32_t>& exported, uint32_t noted) {
+  if (exported.empty()) return "does not export the function " + entry_symbol(noted);
+  if (exported.size() > 1)
+    return "exports " + entry_symbol(exported[0]) + " and " + entry_symbol(exported[1]) +
+           "; a plugin has one entry";
+  if (exported[0] == noted) return "";
+  return "exports " + entry_symbol(exported[0]) + ", but its note is of ABI v" +
+         std::to_string(noted) + "; build it again with the headers of one version";
 }
 
 std::string note_mismatch(const OpNote& note, const Catalog& catalog) {

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/elf.hpp"
 #include "core/contract/contract.hpp"
 
 namespace fk {
@@ -28,7 +30,8 @@ struct PluginNote {
 };
 
 // Reads the notes of an ELF file, bounds-checked. Error with the reason unless it is a 64-bit
-// little-endian x86-64 or AArch64 shared object with an fk note of this ABI major.
+// little-endian x86-64 or AArch64 shared object. Error too without an fk note of a major that this
+// host loads.
 PluginNote read_notes(const std::filesystem::path& file);
 
 // Compares a note with this host's contract: empty, or one sentence with the reason why the op is
@@ -46,6 +49,11 @@ struct Finding {
 // Rules: one exported symbol, no UNIQUE or weak exports, no static TLS, only allowed NEEDED
 // entries, no TEXTREL, no RPATH, BIND_NOW. Executes nothing.
 std::vector<Finding> lint(const std::filesystem::path& file, Trust trust);
+// The ABI major of the note of FK_PLUGIN; none for another note.
+std::optional<uint32_t> major_of_note(const Elf::Note& note);
+// Why the majors of the exported entries do not fit the note's major; empty: one entry, of this
+// major.
+std::string wrong_entry(const std::vector<uint32_t>& exported, uint32_t noted);
 // The first fatal finding, as "rule: text", or the reason why the file cannot be read; empty: none.
 std::string broken_rule(const std::filesystem::path& file, Trust trust);
 // The needed libraries that a candidate may link.

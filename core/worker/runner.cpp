@@ -17,12 +17,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <sstream>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/abi_major.hpp"
 #include "core/plugin/library.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/ending.hpp"
@@ -34,6 +38,16 @@ namespace {
 
 // The kinds of failure that a worker reports itself.
 const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory", "lost"};
+
+// Says once in this process that a plugin was built for an older major of the ABI.
+void say_old_abi(const std::filesystem::path& file) {
+  static std::mutex mutex;
+  static std::set<std::string> said;  // names: a plugin may be loaded by several paths
+  const PluginNote note = read_notes(file);
+  const std::string old = old_abi(note.abi_major);
+  const std::lock_guard lock(mutex);
+  if (!old.empty() && said.insert(note.name).second) log_warn("the plugin " + note.name + " " + old);
+}
 
 int make_event() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -205,6 +219,7 @@ std::optional<Loaded> Runner::load(const std::vector<PluginFile>& plugins) {
     std::string copy, error;
     try {
       copy = std::filesystem::absolute(loadable_copy(p.path)).string();
+      say_old_abi(p.path);
     } catch (const HostError& e) {
       bury("environment", e.what());
       return std::nullopt;

@@ -31,9 +31,9 @@
 #pragma GCC diagnostic error "-Wreturn-type"
 #endif
 
-/* The entry symbol's name contains the major: fk_plugin_v0. The minor rises when members are
- * appended. */
-#define FK_ABI_MAJOR 0
+/* The entry symbol's name contains the major: fk_plugin_v1. The minor rises when members, functions
+ * or enum values are appended. docs/abi.md says what may be added, and what never changes. */
+#define FK_ABI_MAJOR 1
 #define FK_ABI_MINOR 0
 
 /* Offset in bytes of the end of member `last` in T: the value for struct_size. */
@@ -57,7 +57,7 @@ enum {
  *   code    the returned status again
  *   native  a cudaError_t, errno or library status; 0: none
  *   line    source line; 0: unknown
- *   text    one sentence, zero-terminated */
+ *   text    one sentence in UTF-8, zero-terminated */
 typedef struct fk_error {
   uint32_t struct_size;
   int32_t code, native, line;

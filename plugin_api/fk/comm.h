@@ -42,7 +42,8 @@ FK_ASSERT(offsetof(fk_symmetric, bytes) == 8 && offsetof(fk_symmetric, signals) 
 typedef struct fk_comm fk_comm;
 struct fk_comm {
   uint32_t struct_size;
-  int32_t rank, size, reserved; /* 0 <= rank < size = number of ranks; see comm_library.h */
+  int32_t rank, size; /* 0 <= rank < size = number of ranks */
+  int32_t facts;      /* read by the functions of comm_library.h alone */
   void *self;                   /* private to the host */
   /* out [...] = reduction of x [...] over all ranks. out may be x. */
   int32_t (*all_reduce)(const fk_comm *, const fk_in *x, const fk_out *out, int64_t op, void *stream);

@@ -18,10 +18,10 @@ enum { FK_COMM_APART = 256 }; /* flag in the same word: the ranks are on several
 
 /* The library of the collectives: FK_LIBRARY_... */
 static inline int32_t fk_comm_library(const fk_comm *comm) {
-  return comm->reserved & 255;
+  return comm->facts & 255;
 }
 /* 1: symmetric() can make buffers; 0: it fails. */
 static inline int32_t fk_comm_has_symmetric(const fk_comm *comm) {
-  return (comm->reserved & FK_COMM_APART) == 0;
+  return (comm->facts & FK_COMM_APART) == 0;
 }
 #endif

@@ -252,7 +252,7 @@ FK_ASSERT(sizeof(fk_note_backend) == 16 + 8 + 224, "notes");
 #define FK_BACKEND(KIND, VERSION, TABLE)                                                             \
   static const fk_note_backend fk_backend_note FK_NOTE_SECTION = {                                   \
       FK_NOTE_BEGIN(fk_note_backend, FK_NOTE_BACKEND), FK_BACKEND_MAJOR, FK_BACKEND_MINOR, KIND,     \
-      VERSION, __VERSION__, FK_BUILD_ID};                                                            \
+      VERSION, FK_COMPILER, FK_BUILD_ID};                                                            \
   FK_EXTERN_C __attribute__((visibility("default"))) const fk_backend *fk_backend_v0(                \
       const fk_hello *hello);                                                                        \
   FK_EXTERN_C const fk_backend *fk_backend_v0(const fk_hello *hello) {                               \

@@ -16,9 +16,9 @@ typedef struct fk_host fk_host;
 struct fk_host {
   uint32_t struct_size, minor;    /* minor: FK_ABI_MINOR of the host */
   void *self;                     /* private to the host */
-  int32_t device_type, device_id; /* the instance's device: FK_CPU or FK_CUDA, and its number */
+  int32_t device_type, device_id; /* the instance's device: its kind (tensor.h), and its number */
   int32_t cpu_threads;            /* most CPU threads that an op may use, its caller's included */
-  int32_t reserved;
+  int32_t reserved;               /* 0 */
   /* Logs one line; the host may hide it. A plugin prints in no other way. `text` is
    * zero-terminated, and the host copies it. severity is FK_LOG_... [any thread] */
   void (*log)(const fk_host *, int32_t severity, const char *text);

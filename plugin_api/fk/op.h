@@ -34,7 +34,7 @@ enum { FK_ACCUMULATE_F32 = 0, FK_ACCUMULATE_F64 = 1, FK_ACCUMULATE_REDUCED = 2 }
  * fails the plugin. */
 typedef struct fk_claims {
   uint32_t struct_size;
-  int32_t device_type;     /* FK_CPU or FK_CUDA */
+  int32_t device_type;     /* FK_CPU, FK_CUDA, FK_OPENCL (opencl.h) or another kind of DLPack */
   int32_t graph;           /* FK_GRAPH_... */
   int32_t deterministic;   /* 1: equal inputs give equal bits, run to run */
   int32_t batch_invariant; /* 1: bits of a row or request are independent of the rest */
@@ -62,13 +62,13 @@ typedef struct fk_op {
   int32_t (*create)(const fk_host *, const void *init, const void *weights, void **self, fk_error *);
   /* Prepares the instance, once. Autotuning, loading of kernels, repacking of weights and the
    * making of handles belong here at the latest. `max` is as in supports() and valid during the
-   * call. Weights and memory have their content. The host waits afterwards for all streams that
-   * prepare() has used. After a failure the host calls destroy(). [control] */
+   * call. Weights and memory have their content. Work goes on memory->stream, or on streams of the
+   * plugin's own, and never on a default stream. The host waits afterwards for all of them. After a failure the host calls destroy(). [control] */
   int32_t (*prepare)(void *self, const void *max, const fk_memory *, fk_error *);
   /* Schedules on the host for all equal instances, once per step and outside of graph capture. Its
    * time is part of the measured time. Reads the host tensors of `plan` and init, not weights.
-   * Writes at most *bytes to `blob`, in host memory, and sets *bytes to the number written. The
-   * host copies the blob to the device before forward(). Values of `plan` are upper bounds; the
+   * Writes at most *bytes to `blob`, host memory at a multiple of 16 bytes, and sets *bytes to the
+   * number written. The device gets a copy before forward(). Values of `plan` are upper bounds; the
    * tensors of forward() are exact. Equal instances with children do not share a plan. [no other
    * call of this instance runs; the device may still run an earlier forward()] */
   int32_t (*plan_or_null)(void *self, const void *plan, void *blob, int64_t *bytes, fk_error *);

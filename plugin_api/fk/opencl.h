@@ -2,8 +2,8 @@
 /* Plugins for OpenCL devices.
  *
  * fk_ctx.stream is a cl_command_queue, in order and with profiling. It has the context and the
- * device: clGetCommandQueueInfo(). In create() and prepare() there is no queue, so a plugin
- * compiles its kernels in the first forward().
+ * device: clGetCommandQueueInfo(). prepare() gets the same kind of queue, in fk_memory.stream, so a
+ * plugin compiles its kernels there. In create() there is no queue.
  *
  * The data of a view is a pointer that kernels take: clSetKernelArgSVMPointer(). It may point into
  * a block, at any multiple of fk_alignment(). */

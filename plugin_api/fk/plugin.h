@@ -27,15 +27,15 @@ typedef struct fk_hello {
 } fk_hello;
 FK_ASSERT(offsetof(fk_hello, error) == 24, "layout");
 
-/* The entry, exported as fk_plugin_v0. It compares minors and returns the plugin's table, which is
- * valid until the process ends. It makes no device call, thread or allocation. Each call returns
- * the same table. [any thread] */
+/* The entry, exported as fk_plugin_v1. It returns the plugin's table, which is valid until the
+ * process ends. The host compares minors. The entry makes no device call, thread or allocation.
+ * Each call returns the same table. [any thread] */
 typedef const fk_plugin *(*fk_plugin_entry)(const fk_hello *);
-#define FK_PLUGIN_SYMBOL "fk_plugin_v0"
+#define FK_PLUGIN_SYMBOL "fk_plugin_v1"
 
 /* ELF notes (section .note.fk, owner "FK") describe a plugin to tools that do not load it. Texts
- * are zero-terminated within their arrays. `sm` and `build` hold FK_BUILD_SM and FK_BUILD_ID.
- * `compiler` holds __VERSION__. */
+ * are zero-terminated within their arrays. `sm`, `build` and `compiler` hold FK_BUILD_SM,
+ * FK_BUILD_ID and FK_COMPILER. */
 enum { FK_NOTE_PLUGIN = 1, FK_NOTE_OP = 2 };
 #define FK_NOTE_HEADER uint32_t name_bytes, desc_bytes, type; char owner[4];
 typedef struct fk_note_plugin {
@@ -62,6 +62,15 @@ FK_ASSERT(sizeof(fk_note_plugin) == 16 + 8 + 320 && sizeof(fk_note_op) == 16 + 6
 #ifndef FK_BUILD_ID
 #define FK_BUILD_ID ""
 #endif
+/* The compiler's name, of at most 95 characters. __VERSION__ of some builds of clang is longer. */
+#ifdef __clang__
+#define FK_DIGITS(NUMBER) #NUMBER
+#define FK_TEXT(NUMBER) FK_DIGITS(NUMBER)
+#define FK_COMPILER \
+  "clang " FK_TEXT(__clang_major__) "." FK_TEXT(__clang_minor__) "." FK_TEXT(__clang_patchlevel__)
+#else
+#define FK_COMPILER __VERSION__
+#endif
 
 /* Use at file scope: adds the op table OP, a const fk_op *, to the plugin. Ops' headers use it. */
 #define FK_REGISTER(NAME, OP)                                                                       \
@@ -72,12 +81,12 @@ FK_ASSERT(sizeof(fk_note_plugin) == 16 + 8 + 320 && sizeof(fk_note_op) == 16 + 6
 #define FK_PLUGIN(NAME, VERSION)                                                                    \
   static const fk_note_plugin fk_plugin_note FK_NOTE_SECTION = {                                    \
       FK_NOTE_BEGIN(fk_note_plugin, FK_NOTE_PLUGIN), FK_ABI_MAJOR, FK_ABI_MINOR, NAME, VERSION,     \
-      __VERSION__, FK_BUILD_SM, FK_BUILD_ID};                                                       \
+      FK_COMPILER, FK_BUILD_SM, FK_BUILD_ID};                                                       \
   FK_EXTERN_C const fk_op *const __start_fk_ops[] __attribute__((visibility("hidden")));            \
   FK_EXTERN_C const fk_op *const __stop_fk_ops[] __attribute__((visibility("hidden")));             \
-  FK_EXTERN_C __attribute__((visibility("default"))) const fk_plugin *fk_plugin_v0(                 \
+  FK_EXTERN_C __attribute__((visibility("default"))) const fk_plugin *fk_plugin_v1(                 \
       const fk_hello *hello);                                                                       \
-  FK_EXTERN_C const fk_plugin *fk_plugin_v0(const fk_hello *hello) {                                \
+  FK_EXTERN_C const fk_plugin *fk_plugin_v1(const fk_hello *hello) {                                \
     static const fk_plugin table = {FK_END(fk_plugin, ops_end), FK_ABI_MINOR,   NAME, VERSION,       \
                                     __start_fk_ops,             __stop_fk_ops};                     \
     (void)hello;                                                                                    \

@@ -24,7 +24,7 @@
 #define FK_TENSOR_H
 #include "abi.h"
 
-enum { FK_CPU = 1, FK_CUDA = 2 }; /* device_type, as in DLPack */
+enum { FK_CPU = 1, FK_CUDA = 2 }; /* device_type, as in DLPack; opencl.h has FK_OPENCL = 4 */
 
 typedef struct fk_dtype {
   uint8_t code, bits; /* code as in DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool,
@@ -33,7 +33,7 @@ typedef struct fk_dtype {
 } fk_dtype;
 
 /* Members of a view after its data pointer, in DLTensor's order up to byte_offset. device_type is
- * FK_CPU or FK_CUDA; device_id is the device's number, 0 on the CPU. `shape` and `strides` have
+ * that of the plugin's claims; device_id is the device's number, 0 on the CPU. `shape` and `strides` have
  * ndim entries each, in elements, and belong to the maker of the view. A view and all it points to
  * live as long as its frame (op.h). */
 #define FK_VIEW_MEMBERS                                                                  \
@@ -42,7 +42,7 @@ typedef struct fk_dtype {
   const int64_t *shape, *strides;                                                        \
   uint64_t byte_offset;                                                                  \
   int64_t nbytes; /* from the first to one past the last byte that the view can reach */ \
-  uint64_t flags; /* 0 */
+  uint64_t flags; /* 0; a reader ignores it */
 
 typedef struct fk_in {
   const void *data; /* the first element */

@@ -9,7 +9,7 @@ struct FrozenSilu {
   fk::ResolvedCase resolved;
   fk::CaseValues values;
   FrozenSilu() {
-    plugins.load(std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so",
+    plugins.load(std::filesystem::path(FK_ABI_DIR) / "frozen/c/silu_and_mul.v1.so",
                  fk::Trust::candidate);
     resolved = fk::resolve(*provider().contract, provider().contract->cases.at(0), {});
     values = fk::make_inputs(resolved, 1, 1);

@@ -44,4 +44,7 @@ TEST_CASE("grown_plugins_that_cannot_work_are_refused_in_one_sentence") {
   CHECK_THAT(refusal("minor"), ContainsSubstring("needs ABI minor 1, this host has 0"));
   CHECK_THAT(refusal("short"), ContainsSubstring("op table is too short"));
   CHECK_THAT(refusal("refuses"), ContainsSubstring("this plugin wants a younger host"));
+  CHECK_THAT(refusal("reserved"),
+             ContainsSubstring("add: `reserved` of its table is 1, and must be 0"));
+  CHECK_THAT(refusal("contract"), ContainsSubstring("add: the table of its contract is too short"));
 }

@@ -32,5 +32,15 @@ for header in "$api"/fk/cpp/*.hpp; do
   try "${CXX:-c++} -std=c++17 -xc++" "fk/cpp/${header##*/}"
   try "${CXX:-c++} -std=c++20 -xc++" "fk/cpp/${header##*/}"
 done
+# Builds of clang exist whose __VERSION__ is longer than the note's field.
+if clang="$(command -v clang++)"; then
+  long="$(printf '%0120d' 0)" count=$((count + 1))
+  if ! printf '#include "fk/plugin.h"\nFK_PLUGIN("x", "1");\n' |
+    "$clang" -std=c++17 -fsyntax-only -Wno-builtin-macro-redefined -U__VERSION__ -D__VERSION__="\"$long\"" -I"$api" -xc++ - 2>"$log"; then
+    bad=$((bad + 1))
+    echo "FAILED: clang with a long version"
+    head -5 "$log"
+  fi
+fi
 echo "$((count - bad)) passed, $bad failed"
 ((count > 30 && bad == 0))

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and offsets of every struct of the boundary, in numbers. A change here breaks every plugin that exists:
  * members are appended, never moved. */
+#include "fk/comm_library.h"
 #include "fk/device.h"
+#include "fk/opencl.h"
 #include "fk/plugin.h"
 
 #define AT(T, member, offset) _Static_assert(offsetof(T, member) == (offset), #T "." #member)
@@ -14,40 +16,56 @@ AT(fk_in, data, 0); AT(fk_in, device_type, 8); AT(fk_in, device_id, 12); AT(fk_i
 AT(fk_in, shape, 24); AT(fk_in, strides, 32); AT(fk_in, byte_offset, 40); AT(fk_in, nbytes, 48); AT(fk_in, flags, 56);
 _Static_assert(sizeof(fk_in) == 64 && sizeof(fk_out) == 64 && sizeof(fk_host_in) == 64 && sizeof(fk_slot) == 8, "views and slots");
 _Static_assert(sizeof(fk_opt_in) == 8 && sizeof(fk_in_list) == 16 && sizeof(fk_ints) == 16, "optionals and lists");
+_Static_assert(sizeof(fk_dtype) == 4 && sizeof(fk_opt_out) == 8 && sizeof(fk_out_list) == 16 && sizeof(fk_opt_in_list) == 8 &&
+                   sizeof(fk_opt_out_list) == 8, "optionals and lists");
+AT(fk_out, data, 0); AT(fk_out, flags, 56); AT(fk_host_in, host, 0); AT(fk_host_in, flags, 56);
+AT(fk_in_list, n, 0); AT(fk_in_list, at, 8); AT(fk_out_list, n, 0); AT(fk_out_list, at, 8); AT(fk_ints, n, 0); AT(fk_ints, at, 8);
+AT(fk_slot, i, 0); AT(fk_slot, f, 0); AT(fk_slot, p, 0);
+AT(fk_temp, view, 0); AT(fk_temp, dims, 64);
 AT(fk_section, slots, 0); AT(fk_section, required, 4); AT(fk_section, prefix, 8); AT(fk_section, lines, 16);
 AT(fk_contract, struct_size, 0); AT(fk_contract, revision, 4); AT(fk_contract, op, 8); AT(fk_contract, init, 16);
 AT(fk_contract, weights, 40); AT(fk_contract, forward, 64); AT(fk_contract, plan, 88);
 END(fk_contract, plan, 112);
-AT(fk_comm, rank, 4); AT(fk_comm, size, 8); AT(fk_comm, self, 16); AT(fk_comm, all_reduce, 24); AT(fk_comm, all_gather, 32);
+AT(fk_comm, struct_size, 0); AT(fk_comm, rank, 4); AT(fk_comm, size, 8); AT(fk_comm, facts, 12); AT(fk_comm, self, 16); AT(fk_comm, all_reduce, 24); AT(fk_comm, all_gather, 32);
 AT(fk_comm, reduce_scatter, 40); AT(fk_comm, all_to_all, 48);
 AT(fk_comm, barrier, 56); AT(fk_comm, symmetric, 64); AT(fk_comm, error, 72);
 END(fk_comm, error, 80);
-AT(fk_symmetric, size, 4); AT(fk_symmetric, bytes, 8); AT(fk_symmetric, buffers, 16); AT(fk_symmetric, signals, 24);
+AT(fk_symmetric, struct_size, 0); AT(fk_symmetric, size, 4); AT(fk_symmetric, bytes, 8); AT(fk_symmetric, buffers, 16); AT(fk_symmetric, signals, 24);
 END(fk_symmetric, signals, 32);
-AT(fk_need, scratch, 8); AT(fk_need, packed, 16); AT(fk_need, persistent, 24); AT(fk_need, plan, 32);
+AT(fk_need, struct_size, 0); AT(fk_need, reserved, 4); AT(fk_need, scratch, 8); AT(fk_need, packed, 16); AT(fk_need, persistent, 24); AT(fk_need, plan, 32);
 END(fk_need, plan, 40);
-AT(fk_memory, packed_ready, 4); AT(fk_memory, packed, 8); AT(fk_memory, packed_bytes, 16); AT(fk_memory, persistent, 24);
-AT(fk_memory, persistent_bytes, 32);
-END(fk_memory, persistent_bytes, 40);
-AT(fk_ctx, device_id, 4); AT(fk_ctx, stream, 8); AT(fk_ctx, scratch, 16); AT(fk_ctx, scratch_bytes, 24); AT(fk_ctx, plan, 32);
+AT(fk_memory, struct_size, 0); AT(fk_memory, packed_ready, 4); AT(fk_memory, packed, 8); AT(fk_memory, packed_bytes, 16); AT(fk_memory, persistent, 24);
+AT(fk_memory, persistent_bytes, 32); AT(fk_memory, stream, 40);
+END(fk_memory, stream, 48);
+AT(fk_ctx, struct_size, 0); AT(fk_ctx, device_id, 4); AT(fk_ctx, stream, 8); AT(fk_ctx, scratch, 16); AT(fk_ctx, scratch_bytes, 24); AT(fk_ctx, plan, 32);
 AT(fk_ctx, plan_bytes, 40); AT(fk_ctx, error, 48);
 END(fk_ctx, error, 56);
-AT(fk_host, minor, 4); AT(fk_host, self, 8); AT(fk_host, device_type, 16); AT(fk_host, device_id, 20); AT(fk_host, cpu_threads, 24);
+AT(fk_host, struct_size, 0); AT(fk_host, reserved, 28); AT(fk_host, minor, 4); AT(fk_host, self, 8); AT(fk_host, device_type, 16); AT(fk_host, device_id, 20); AT(fk_host, cpu_threads, 24);
 AT(fk_host, log, 32); AT(fk_host, child, 40); AT(fk_host, child_plan, 48); AT(fk_host, child_forward, 56);
 END(fk_host, child_forward, 64);
-AT(fk_claims, device_type, 4); AT(fk_claims, graph, 8); AT(fk_claims, deterministic, 12); AT(fk_claims, batch_invariant, 16);
+AT(fk_claims, struct_size, 0); AT(fk_claims, device_type, 4); AT(fk_claims, graph, 8); AT(fk_claims, deterministic, 12); AT(fk_claims, batch_invariant, 16);
 AT(fk_claims, accumulate, 20); AT(fk_claims, side_streams, 24); AT(fk_claims, sm_count, 28); AT(fk_claims, sm, 32);
 END(fk_claims, sm, 40);
-AT(fk_op, contract, 8); AT(fk_op, claims, 16); AT(fk_op, supports, 24); AT(fk_op, create, 32); AT(fk_op, prepare, 40);
+AT(fk_op, struct_size, 0); AT(fk_op, reserved, 4); AT(fk_op, contract, 8); AT(fk_op, claims, 16); AT(fk_op, supports, 24); AT(fk_op, create, 32); AT(fk_op, prepare, 40);
 AT(fk_op, plan_or_null, 48); AT(fk_op, forward, 56); AT(fk_op, destroy, 64); AT(fk_op, reset_or_null, 72);
 END(fk_op, reset_or_null, 80);
-AT(fk_plugin, minor, 4); AT(fk_plugin, name, 8); AT(fk_plugin, version, 16); AT(fk_plugin, ops_begin, 24); AT(fk_plugin, ops_end, 32);
+AT(fk_plugin, struct_size, 0); AT(fk_plugin, minor, 4); AT(fk_plugin, name, 8); AT(fk_plugin, version, 16); AT(fk_plugin, ops_begin, 24); AT(fk_plugin, ops_end, 32);
 END(fk_plugin, ops_end, 40);
-AT(fk_hello, minor, 4); AT(fk_hello, host_name, 8); AT(fk_hello, host_version, 16); AT(fk_hello, error, 24);
+AT(fk_hello, struct_size, 0); AT(fk_hello, minor, 4); AT(fk_hello, host_name, 8); AT(fk_hello, host_version, 16); AT(fk_hello, error, 24);
 END(fk_hello, error, 32);
 _Static_assert(sizeof(fk_note_plugin) == 344 && sizeof(fk_note_op) == 132, "notes");
+AT(fk_note_plugin, name_bytes, 0); AT(fk_note_plugin, desc_bytes, 4); AT(fk_note_plugin, type, 8); AT(fk_note_plugin, owner, 12);
+AT(fk_note_plugin, abi_major, 16); AT(fk_note_plugin, abi_minor, 20); AT(fk_note_plugin, name, 24); AT(fk_note_plugin, version, 88);
+AT(fk_note_plugin, compiler, 120); AT(fk_note_plugin, sm, 216); AT(fk_note_plugin, build, 280);
 AT(fk_note_op, op, 16); AT(fk_note_op, revision, 80); AT(fk_note_op, slots, 84); AT(fk_note_op, hash, 100);
 _Static_assert(FK_F32 == 0x2002 && FK_BF16 == 0x1004 && FK_F16 == 0x1002 && FK_I64 == 0x4000 && FK_U8 == 0x0801, "dtypes");
+_Static_assert(FK_F64 == 0x4002 && FK_F8E4M3 == 0x080a && FK_F8E5M2 == 0x080c && FK_I32 == 0x2000 && FK_I8 == 0x0800 && FK_BOOL == 0x0806, "dtypes");
+_Static_assert(FK_ABI_MAJOR == 1 && FK_ABI_MINOR == 0 && FK_NOTE_PLUGIN == 1 && FK_NOTE_OP == 2 && FK_ALIGNMENT == 16, "versions");
+_Static_assert(FK_GRAPH_NEVER == 0 && FK_GRAPH_UNIFORM_DECODE == 1 && FK_GRAPH_UNIFORM_BATCH == 2 && FK_GRAPH_ALWAYS == 3, "graph");
+_Static_assert(FK_ACCUMULATE_F32 == 0 && FK_ACCUMULATE_F64 == 1 && FK_ACCUMULATE_REDUCED == 2, "accumulate");
+_Static_assert(FK_LOG_DEBUG == 0 && FK_LOG_INFO == 1 && FK_LOG_WARNING == 2 && FK_LOG_ERROR == 3, "log");
+_Static_assert(FK_SUM == 0 && FK_MAX == 1 && FK_MIN == 2 && FK_SIGNALS == 1024, "ranks");
+_Static_assert(FK_LIBRARY_NONE == 0 && FK_LIBRARY_NCCL == 1 && FK_COMM_APART == 256 && FK_OPENCL == 4, "facts and kinds of devices");
 _Static_assert(FK_OK == 0 && FK_UNSUPPORTED == 1 && FK_INVALID == 2 && FK_FAILED == 3 && FK_CPU == 1 && FK_CUDA == 2, "values");
 /* Device backends. */
 AT(fk_device_info, cpu_threads, 4); AT(fk_device_info, memory_bytes, 8); AT(fk_device_info, flags, 16); AT(fk_device_info, name, 24);

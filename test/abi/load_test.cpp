@@ -11,7 +11,7 @@ extern "C" int fk_layout_is_pinned(void);
 namespace {
 
 const std::filesystem::path kFrozen =
-    std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so";
+    std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so";  // of the oldest major
 
 struct View {
   View(std::vector<int64_t> shape, float* data) : dims(std::move(shape)), strides(dims.size(), 1) {

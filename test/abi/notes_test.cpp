@@ -21,7 +21,7 @@
 namespace {
 
 const std::filesystem::path kFrozenFile =
-    std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so";
+    std::filesystem::path(FK_ABI_DIR) / "frozen/c/silu_and_mul.v1.so";
 
 class Folder {
  public:
@@ -110,9 +110,9 @@ TEST_CASE("notes_refusals_say_what_is_wrong") {
 
   std::string major = image;
   REQUIRE(note_of(major));
-  note_of(major)->abi_major = 1;
-  CHECK_THAT(why(folder.write("v1.so", major)),
-             ContainsSubstring("built for fk_plugin_v1, this host speaks v0"));
+  note_of(major)->abi_major = 2;
+  CHECK_THAT(why(folder.write("v2.so", major)),
+             ContainsSubstring("built for fk_plugin_v2, this host speaks v0 and v1"));
   std::string name = image;
   std::memset(note_of(name)->name, 'a', sizeof note_of(name)->name);
   CHECK_THAT(why(folder.write("name.so", name)), ContainsSubstring("garbled notes"));
@@ -194,6 +194,30 @@ TEST_CASE("notes_name_an_op_once") {
   image.image += twice;
   const std::string said = why(folder.write("twice.so", image.image));
   CHECK_THAT(said, ContainsSubstring("two notes of the op `silu_and_mul`"));
+}
+
+// Notes of a later minor may be longer, and what is known of them is read.
+TEST_CASE("notes_may_grow_at_their_end") {
+  const Folder folder;
+  Patched image;
+  const Elf64_Phdr notes = *image.segment(PT_NOTE);
+  const std::string old = image.image.substr(notes.p_offset, notes.p_filesz);
+  const auto grown = [&](size_t at, size_t bytes) {
+    std::string note = old.substr(at, bytes);
+    const auto longer = static_cast<uint32_t>(bytes - 16 + 8);
+    std::memcpy(note.data() + 4, &longer, sizeof longer);
+    return note + std::string(8, '\x7f');
+  };
+  const size_t plugin = old.find("FK") - 12;
+  std::string all = grown(plugin, sizeof(fk_note_plugin)) +
+                    grown(old.size() - sizeof(fk_note_op), sizeof(fk_note_op));
+  image.segment(PT_NOTE)->p_offset = image.image.size();
+  image.segment(PT_NOTE)->p_filesz = all.size();
+  image.image += all;
+  const fk::PluginNote note = fk::read_notes(folder.write("grown.so", image.image));
+  CHECK(note.name == "frozen_c");
+  REQUIRE(note.ops.size() == 1);
+  CHECK(note.ops[0].hash == fk::read_notes(kFrozenFile).ops[0].hash);
 }
 
 // The lint must read the same bytes as the loader.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// prepare() has no stream. The host's own enqueued work is done before, so it cannot overwrite the
-// writes of prepare(). Work that prepare() begins on a stream of its own is done afterwards. The
-// device is the CPU with streams that are lists.
+// prepare() gets the device's stream, and may use streams of its own. The host's own enqueued work
+// is done before, so it cannot overwrite the writes of prepare(). Work that prepare() begins on any
+// stream is done afterwards. The device is the CPU with streams that are lists.
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -33,6 +33,7 @@ class Late final : public OverCpu {
     synchronize();
     for (const auto& work : std::exchange(beside, {})) work();
   }
+  void* stream() override { return &queue_; }
   static inline std::vector<std::function<void()>> beside;  // of a stream of the plugin's
 
  private:
@@ -74,6 +75,8 @@ TEST_CASE("what prepare() writes stays, and what it has begun is waited for") {
     const fk::Instance instance(provider, frames.prepare_frames(), support.need,
                                 {*of, packed, nullptr, [](int, const std::string&) {}});
     device.synchronize();
+    REQUIRE(FK_HAS(&given, fk_memory, stream));
+    CHECK(given.stream == device.stream());
     int now[3] = {};
     std::memcpy(now, given.persistent, sizeof now);
     CHECK(now[0] == kWritten);

@@ -274,12 +274,10 @@ class Candidate {
     fk_need need{};
     need.struct_size = FK_END(fk_need, plan);
     op.supports(task.init.data(), task.weights.data(), task.forward.data(), &need, &error_);
-    const fk_memory memory = {FK_END(fk_memory, persistent_bytes),
-                              0,
-                              zeroed(need.packed),
-                              need.packed,
-                              zeroed(need.persistent),
-                              need.persistent};
+    const fk_memory memory = {FK_END(fk_memory, stream),    0,
+                              zeroed(need.packed),          need.packed,
+                              zeroed(need.persistent),      need.persistent,
+                              gpu ? gpu->stream() : nullptr};
     if (op.create(&host, task.init.data(), task.weights.data(), &self_, &error_) != FK_OK ||
         op.prepare(self_, task.forward.data(), &memory, &error_) != FK_OK) {
       std::printf("naive: refused: %s\n", error_.text);

@@ -29,7 +29,7 @@ class Sham {
  public:
   Sham(const fk_comm* real, Others others) : view_(*real), others_(others) {
     if (others == Others::first) view_.rank = 0;
-    if (others == Others::apart) view_.reserved |= FK_COMM_APART;
+    if (others == Others::apart) view_.facts |= FK_COMM_APART;
     if (others == Others::first || others == Others::apart) return;
     view_.barrier = [](const fk_comm*, void*) -> int32_t { return FK_OK; };
     if (others == Others::unawaited) return;

@@ -83,6 +83,9 @@ static int32_t bad_supports(const fk_silu_and_mul_init *init, const fk_silu_and_
 #else
   (void)need;
 #endif
+#ifdef BAD_NEED
+  need->reserved = 1;
+#endif
 #ifdef BAD_DTYPE
   return FK_OK; /* and then computes in float32 whatever there is */
 #endif

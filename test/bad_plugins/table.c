@@ -134,8 +134,8 @@ static const fk_note_plugin plugin_note FK_NOTE_SECTION = {
 #endif
     "1", __VERSION__, "", ""};
 
-__attribute__((visibility("default"))) const fk_plugin *fk_plugin_v0(const fk_hello *hello);
-const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
+__attribute__((visibility("default"))) const fk_plugin *fk_plugin_v1(const fk_hello *hello);
+const fk_plugin *fk_plugin_v1(const fk_hello *hello) {
   static const fk_op *const ops[] = {&op};
   static const fk_plugin table = {
 #ifdef BAD_TABLE_SHORT

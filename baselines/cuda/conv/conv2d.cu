@@ -23,7 +23,7 @@ struct Conv2d : Base<fk::conv2d> {
   void prepare(const op::forward&, const fk_memory& memory) {
     weight_ = weights.weight->data;
     if (conv::is_depthwise(init) || !conv::turned_bytes(init)) return;
-    if (!memory.packed_ready) conv::turn_weights(init, weights.weight, memory.packed);
+    if (!memory.packed_ready) conv::turn_weights(init, weights.weight, memory);
     weight_ = memory.packed;
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {

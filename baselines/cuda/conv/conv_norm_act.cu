@@ -30,13 +30,13 @@ struct ConvNormAct : Base<fk::conv_norm_act> {
     weight_ = turned ? memory.packed : weights.weight->data;
     table_ = reinterpret_cast<float*>(static_cast<char*>(memory.packed) + turned);
     if (memory.packed_ready) return;
-    if (turned) conv::turn_weights(init, weights.weight, memory.packed);
+    if (turned) conv::turn_weights(init, weights.weight, memory);
     dispatch(max.x, [&](auto type) {
       using T = decltype(type);
       fold_norm(NormOf<T>{parameter<T>(weights.norm_weight), parameter<T>(weights.norm_bias),
                           parameter<T>(weights.norm_mean), parameter<T>(weights.norm_variance),
                           float(init.eps)},
-                init.out_channels, table_);
+                init.out_channels, table_, memory.stream);
     });
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {

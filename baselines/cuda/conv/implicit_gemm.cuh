@@ -98,11 +98,12 @@ int64_t turned_bytes(const Init& init) {
   return taps > 1 ? cdiv(init.out_channels * init.in_channels * taps * 2, 256) * 256 : 0;
 }
 template <class Init>
-void turn_weights(const Init& init, const fk_in* weight, void* to) {
+void turn_weights(const Init& init, const fk_in* weight, const fk_memory& memory) {
   const int64_t taps = init.kernel_size->at[0] * init.kernel_size->at[1];
-  const fk_ctx ctx{};
+  fk_ctx ctx{};
+  ctx.stream = memory.stream;
   for_each_item(fk_numel(weight), ctx,
-                ChannelsLast<uint16_t>{fk::data<uint16_t>(weight), static_cast<uint16_t*>(to),
+                ChannelsLast<uint16_t>{fk::data<uint16_t>(weight), static_cast<uint16_t*>(memory.packed),
                                        int(init.in_channels), int(taps)});
 }
 

@@ -29,8 +29,9 @@ struct FoldNorm {
 inline int64_t affine_bytes(int64_t channels) { return channels * 8; }
 // Factors to `table`, then numbers to add.
 template <class T>
-void fold_norm(const NormOf<T>& norm, int64_t channels, float* table) {
-  const fk_ctx ctx{};
+void fold_norm(const NormOf<T>& norm, int64_t channels, float* table, void* stream) {
+  fk_ctx ctx{};
+  ctx.stream = stream;
   for_each_item(channels, ctx, FoldNorm<T>{norm, table, table + channels});
 }
 

@@ -182,15 +182,12 @@ OpInstance::OpInstance(OpCall& call, bool round_up, std::shared_ptr<InstanceMemo
   if (fill) packed_ = std::make_shared<InstanceMemory>(call.device_type, need_.packed);
   persistent_ = std::make_unique<InstanceMemory>(call.device_type, need_.persistent);
   plan_ = std::make_unique<InstanceMemory>(call.device_type, need_.plan);
-  // prepare() has no stream: what fills the weights is done before, and its own work after it.
+  // prepare() may use streams of its own: weights are filled before it, and its work is waited for.
   if (call.device_type == FK_CUDA) need(torch().cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   need_ok(op.create(&host_, init_frame_->data(), weights_frame_->data(), &self_, &error_));
-  const fk_memory memory = {FK_END(fk_memory, persistent_bytes),
-                            fill ? 0 : 1,
-                            packed_->data(),
-                            need_.packed,
-                            persistent_->data(),
-                            need_.persistent};
+  const fk_memory memory = {
+      FK_END(fk_memory, stream), fill ? 0 : 1,     packed_->data(),       need_.packed,
+      persistent_->data(),       need_.persistent, stream_of(call).stream};
   const int32_t status = op.prepare(self_, max.data(), &memory, &error_);
   if (status != FK_OK) {
     op.destroy(self_);

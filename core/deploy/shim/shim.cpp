@@ -5,11 +5,13 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "core/base/error.hpp"
 #include "core/deploy/shim/op_instances.hpp"
+#include "core/plugin/abi_major.hpp"
 
 namespace fk::shim {
 namespace {
@@ -41,7 +43,15 @@ constexpr auto kRunPlan = boxed_table<&OpInstances::run_plan>(std::make_index_se
 const fk_plugin& open_plugin(const char* path) {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(path, dlerror());
-  const auto entry = reinterpret_cast<fk_plugin_entry>(dlsym(library, FK_PLUGIN_SYMBOL));
+  fk_plugin_entry entry = nullptr;
+  std::string old;
+  for (uint32_t major = kOldestAbiMajor; major <= FK_ABI_MAJOR; ++major) {
+    void* const found = dlsym(library, entry_symbol(major).c_str());
+    if (!found) continue;
+    entry = reinterpret_cast<fk_plugin_entry>(found);
+    old = old_abi(major);
+  }
+  if (!old.empty()) std::fprintf(stderr, "fk: %s %s\n", path, old.c_str());
   if (!entry) fail(path, "it is no plugin: it does not export " FK_PLUGIN_SYMBOL);
   fk_error error{};
   error.struct_size = FK_END(fk_error, text);

@@ -132,7 +132,9 @@ struct Op {{
   static void supports([[maybe_unused]] const op::init& init, [[maybe_unused]] const op::weights& weights,
                        [[maybe_unused]] const op::forward& forward, fk_need&) {{
 {refusals(source)}  }}
-  void prepare(const op::forward&, const fk_memory&) {{}}
+  void prepare(const op::forward& most, const fk_memory& memory) {{
+    fk_opencl::compile(memory, kSource, options(most));
+  }}
   std::string options([[maybe_unused]] const op::forward& forward) const {{
     std::string text = "-cl-std=CL1.2";
 {options}    return text;

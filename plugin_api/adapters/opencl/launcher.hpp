@@ -70,10 +70,9 @@ class Program {
   std::map<std::string, cl_kernel> kernels_;
 };
 
-// The kernel of this name. A kernel keeps its arguments between calls, so each thread has programs
-// of its own. `source` must be a constant of the plugin: its address is part of the key.
-inline cl_kernel kernel_of(cl_command_queue queue, const char* source, const std::string& options,
-                           const char* name) {
+// The compiled source. A kernel keeps its arguments between calls, so each thread has programs of
+// its own. `source` must be a constant of the plugin: its address is part of the key.
+inline Program& program_of(cl_command_queue queue, const char* source, const std::string& options) {
   thread_local std::map<std::pair<std::pair<cl_context, const char*>, std::string>, Program>
       programs;
   const auto context = of_queue<cl_context>(queue, CL_QUEUE_CONTEXT);
@@ -84,7 +83,12 @@ inline cl_kernel kernel_of(cl_command_queue queue, const char* source, const std
                 .emplace(std::piecewise_construct, std::forward_as_tuple(key),
                          std::forward_as_tuple(queue, source, options))
                 .first;
-  return known->second.kernel(name);
+  return known->second;
+}
+
+// For prepare(): compiles the kernels of the calling thread, so that its first forward() need not.
+inline void compile(const fk_memory& memory, const char* source, const std::string& options) {
+  (void)program_of(static_cast<cl_command_queue>(memory.stream), source, options);
 }
 
 // One launch: arguments in the order of the kernel, then run(). Error (std::runtime_error) with the
@@ -93,7 +97,7 @@ class Launch {
  public:
   Launch(const fk_ctx& ctx, const char* source, const std::string& options, const char* kernel)
       : queue_(static_cast<cl_command_queue>(ctx.stream)),
-        kernel_(kernel_of(queue_, source, options, kernel)) {}
+        kernel_(program_of(queue_, source, options).kernel(kernel)) {}
   Launch& pointer(const void* memory) {
     check(clSetKernelArgSVMPointer(kernel_, at_++, memory), "clSetKernelArgSVMPointer");
     return *this;

@@ -9,10 +9,12 @@ torch.nn.Module on top.
 """
 import ctypes as c
 import struct
+import warnings
 
 DTYPES = {"f64": (2, 64), "f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "f8e4m3": (10, 8), "f8e5m2": (12, 8),
           "i64": (0, 64), "i32": (0, 32), "i8": (0, 8), "u8": (1, 8), "bool": (6, 8)}
 CPU, CUDA = 1, 2
+MAJOR, OLDEST_MAJOR = 1, 0  # of the ABI: the present one, and the oldest that is still called
 OK, UNSUPPORTED, INVALID, FAILED = range(4)
 
 
@@ -41,7 +43,7 @@ Claims = fields("Claims", ("struct_size", c.c_uint32), ("device_type", I), ("gra
 Need = fields("Need", ("struct_size", c.c_uint32), ("reserved", c.c_uint32), ("scratch", L), ("packed", L),
               ("persistent", L), ("plan", L))
 Memory = fields("Memory", ("struct_size", c.c_uint32), ("packed_ready", I), ("packed", P), ("packed_bytes", L),
-                ("persistent", P), ("persistent_bytes", L))
+                ("persistent", P), ("persistent_bytes", L), ("stream", P))
 Context = fields("Context", ("struct_size", c.c_uint32), ("device_id", I), ("stream", P), ("scratch", P),
                  ("scratch_bytes", L), ("plan", P), ("plan_bytes", L), ("error", c.POINTER(Error)))
 ERROR = c.POINTER(Error)
@@ -166,9 +168,10 @@ def copy(memory, content):
 
 
 class Instance:
-    """create and prepare done. `allocate` makes zeroed memory on the op's device, `copy` puts bytes into it."""
+    """create and prepare done. `allocate` makes zeroed memory on the op's device, `copy` puts bytes into it. prepare
+    enqueues on `stream`, and its caller waits for it."""
 
-    def __init__(self, op, init, weights, largest, threads=1, allocate=allocate, copy=copy, device_id=0):
+    def __init__(self, op, init, weights, largest, threads=1, allocate=allocate, copy=copy, device_id=0, stream=None):
         self.op, self.table, self.self = op, op.table, P()
         self.error = Error(struct_size=Error.text.offset + 240)
         self.init, self.weights = Frame(op.init, init), Frame(op.weights, weights)
@@ -184,7 +187,7 @@ class Instance:
                        for n in ("scratch", "packed", "persistent", "plan")}
         self.check(self.table.create(self.host, self.init.pointer, self.weights.pointer, self.self, self.error))
         lent = Memory(c.sizeof(Memory), 0, self.memory["packed"][0], self.need.packed, self.memory["persistent"][0],
-                      self.need.persistent)
+                      self.need.persistent, stream)
         self.copy, self.device_id, self.planned = copy, device_id, None
         self.check(self.table.prepare(self.self, top.pointer, lent, self.error))
 
@@ -202,11 +205,11 @@ class Instance:
         stays at one address, so a captured forward() finds the newest one."""
         if not self.table.plan:
             return
-        blob, size = c.create_string_buffer(max(1, self.need.plan)), L(self.need.plan)
+        blob, size = allocate(max(1, self.need.plan)), L(self.need.plan)  # its address, and what keeps it
         frame = Frame(self.op.plan, values)  # by name: the pointer alone does not keep what the views are in
-        self.check(self.table.plan(self.self, frame.pointer, blob, size, self.error))
+        self.check(self.table.plan(self.self, frame.pointer, blob[0], size, self.error))
         if size.value:
-            self.copy(self.memory["plan"], blob.raw[:size.value])
+            self.copy(self.memory["plan"], c.string_at(blob[0], size.value))
         self.planned = size.value
 
     def forward(self, values, stream=None):
@@ -249,9 +252,13 @@ class Plugin:
 
     def __init__(self, path):
         library = c.CDLL(str(path))
-        if not hasattr(library, "fk_plugin_v0"):
-            raise Failed(f"{path} exports no fk_plugin_v0: it is no plugin of this ABI")
-        entry = library.fk_plugin_v0
+        majors = [m for m in range(MAJOR, OLDEST_MAJOR - 1, -1) if hasattr(library, f"fk_plugin_v{m}")]
+        if not majors:
+            raise Failed(f"{path} exports no fk_plugin_v{MAJOR}: it is no plugin of this ABI")
+        if majors[0] < MAJOR:
+            warnings.warn(f"{path} was built for ABI v{majors[0]}, which only this version still loads; build it again "
+                          "with this version's headers", stacklevel=2)
+        entry = library[f"fk_plugin_v{majors[0]}"]
         entry.restype = c.POINTER(PluginTable)
         error = Error(struct_size=Error.text.offset + 240)
         table = entry(c.byref(Hello(c.sizeof(Hello), 0, b"fk_plugin.py", b"0", c.pointer(error))))

@@ -47,7 +47,7 @@ def room_on(device):
 
     def allocate(nbytes):
         memory = torch.zeros(nbytes, dtype=torch.uint8, device=device)
-        torch.cuda.synchronize(device)  # prepare() has no stream to wait on; weights are there as well
+        torch.cuda.synchronize(device)  # prepare() may use streams of its own; weights are there as well
         return memory.data_ptr(), memory
     return allocate
 
@@ -58,6 +58,10 @@ def copy_into(memory, content):
         memory[1][:len(content)].copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
     else:
         fk_plugin.copy(memory, content)
+
+
+def stream_of(device):
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
 
 
 def capturing(device):
@@ -136,7 +140,7 @@ class Op(torch.nn.Module):
             # Axes are shared between fields, so a frame is taken as it is, never the larger of each field.
             self.instance = self.op.create(self.init, weights, given, threads=torch.get_num_threads(),
                                            device_id=device.index or 0, allocate=room_on(device),
-                                           copy=copy_into)
+                                           copy=copy_into, stream=stream_of(device))
             if device.type == "cuda":
                 torch.cuda.synchronize(device)  # what prepare() has begun, on any stream
             self.key, self.largest = key, fk_plugin.meta(given)
@@ -177,7 +181,7 @@ class Op(torch.nn.Module):
         device, made, given, instance = self.bound(fields)
         if not capturing(device):
             self.schedule(instance, fields)
-        instance.forward(given, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None)
+        instance.forward(given, stream_of(device))
         return next(iter(made.values())) if len(made) == 1 else made or None
 
     def close(self):

@@ -3,7 +3,10 @@
  *   YOUNGER   every table has a member more than this host knows
  *   OLDER     the op table ends before reset_or_null
  *   MINOR     the plugin says that it needs a minor that this host does not have
- *   SHORT     the op table ends before destroy */
+ *   SHORT     the op table ends before destroy
+ *   BOTH      the library exports the entries of two majors
+ *   RESERVED  the op table has a value in `reserved`
+ *   CONTRACT  the contract's table ends before its sections */
 #include "fk/ops/add.h"
 
 static int32_t add_supports(const void *init, const void *weights, const void *max, fk_need *need, fk_error *why) {
@@ -40,6 +43,9 @@ static const struct claims {
 #endif
                 FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 0, NULL},
             -1};
+#ifdef CONTRACT
+static const fk_contract short_contract = {FK_END(fk_contract, op), 1, "add", {0}, {0}, {0}, {0}};
+#endif
 static const struct op {
   fk_op known;
   void (*unknown)(void);
@@ -53,7 +59,17 @@ static const struct op {
 #else
             FK_END(fk_op, reset_or_null),
 #endif
-            0, &fk_add_contract, &claims.known, add_supports, add_create, add_prepare, NULL, add_forward, add_destroy,
+#ifdef RESERVED
+            1,
+#else
+            0,
+#endif
+#ifdef CONTRACT
+            &short_contract,
+#else
+            &fk_add_contract,
+#endif
+            &claims.known, add_supports, add_create, add_prepare, NULL, add_forward, add_destroy,
 #ifdef OLDER /* memory beyond the table: not to be called */
             (int32_t(*)(void *, fk_error *))8},
 #else
@@ -64,8 +80,8 @@ static const fk_note_op add_note FK_NOTE_SECTION = FK_NOTE_add;
 static const fk_note_plugin plugin_note FK_NOTE_SECTION = {
     FK_NOTE_BEGIN(fk_note_plugin, FK_NOTE_PLUGIN), FK_ABI_MAJOR, FK_ABI_MINOR, "grown", "1", __VERSION__, "", ""};
 
-__attribute__((visibility("default"))) const fk_plugin *fk_plugin_v0(const fk_hello *hello);
-const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
+__attribute__((visibility("default"))) const fk_plugin *fk_plugin_v1(const fk_hello *hello);
+const fk_plugin *fk_plugin_v1(const fk_hello *hello) {
   static const fk_op *const ops[] = {&op.known};
   static const struct {
     fk_plugin known;
@@ -85,3 +101,7 @@ const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
 #endif
   return &table.known;
 }
+#ifdef BOTH
+__attribute__((visibility("default"))) const fk_plugin *fk_plugin_v0(const fk_hello *hello);
+const fk_plugin *fk_plugin_v0(const fk_hello *hello) { return fk_plugin_v1(hello); }
+#endif
