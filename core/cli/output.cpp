@@ -69,7 +69,7 @@ void write_text(const std::string& file, const std::string& text) {
 }
 
 struct ErrorDocument {
-  static constexpr const char* kSchema = "fk-host.error/1";
+  static constexpr const char* kSchema = kErrorSchema;
   static constexpr const char* kTitle = "An error that ended a verb";
   std::string verb;
   int exit_code = 0;

@@ -19,6 +19,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
+#include "core/report/document.hpp"
 #include "core/worker/process.hpp"
 
 extern char** environ;
@@ -61,6 +62,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   ::dup2(null, STDIN_FILENO);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
+  // Sockets of a server are none of its jobs' business, and would outlive a killed server in them.
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::execve("/proc/self/exe", argv, environment);
   ::_exit(127);
 }
@@ -76,12 +79,18 @@ std::string last_line(const fs::path& log) {
   }
 }
 
-// Why a finished process gave no document; empty: it may have given one.
+// Bad input, in the words of the verb.
+constexpr int kBadInput = 2;
+bool is_hosts_end(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > kBadInput; }
+
+// Why a finished process gave no document.
 std::string why_ended(int status, const fs::path& log) {
   if (WIFSIGNALED(status)) return "it was ended by " + signal_name(WTERMSIG(status));
   const int code = WEXITSTATUS(status);
   const std::string line = last_line(log);
-  return code == 2 ? line : "exit code " + std::to_string(code) + (line.empty() ? "" : ": " + line);
+  return code == kBadInput
+             ? line
+             : "exit code " + std::to_string(code) + (line.empty() ? "" : ": " + line);
 }
 
 // Waits until the process ends, or ends it. True: `stop` asked for that.
@@ -138,17 +147,19 @@ JobEnd run_job(const EvalJob& job, const std::string& device, const fs::path& fi
     fs::remove(file, none);
     return end;
   }
-  // A verb opens its file at once, and bad input (exit code 2) leaves no result in it.
+  // A verb opens its file at once. An error that ended the verb leaves no result in it.
   const bool written = fs::exists(file, none) && fs::file_size(file, none) > 0;
-  if (WIFSIGNALED(status) || !written || WEXITSTATUS(status) == 2) {
-    end.why = why_ended(status, log);
-    fs::remove(file, none);
-    return end;
-  }
   try {
-    end.document = load_json(file);
+    const bool judged = written && !WIFSIGNALED(status) && WEXITSTATUS(status) != kBadInput;
+    if (judged) end.document = load_json(file);
+    if (!judged || is_error_document(end.document)) {
+      end.why = why_ended(status, log);
+      end.hosts = is_hosts_end(status);
+      end.document = nullptr;
+    }
   } catch (const Error& error) {
     end.why = "its document cannot be read: " + std::string(error.what());
+    end.hosts = true;
   }
   fs::remove(file, none);
   return end;

@@ -32,6 +32,8 @@ struct JobEnd {
   std::string why;  // why there is none; empty: there is one
   double seconds = 0;
   std::string date;  // of its end, UTC
+  // The process was killed or its machine failed: `why` says nothing about the candidate.
+  bool hosts = false;
 };
 
 // Runs the job on a device. The document is written to `file`, the output to `log`. The process

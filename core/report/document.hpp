@@ -23,6 +23,12 @@ struct DocumentRegistration {
   DocumentRegistration(const char* name, MakeSchema schema);
 };
 
+/// The form of an error that ended a verb.
+inline constexpr const char* kErrorSchema = "fk-host.error/1";
+inline bool is_error_document(const Json& json) {
+  return json.is_object() && json.value("schema", Json()) == kErrorSchema;
+}
+
 template <class Document>
 Json schema_of_document() {
   return document_schema<Document>(Document::kSchema, Document::kTitle);

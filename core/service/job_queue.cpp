@@ -40,14 +40,16 @@ JobQueue::Added JobQueue::add(const std::string&, const std::string&, const std:
   return {};
 }
 std::optional<JobQueue::Taken> JobQueue::take(const std::string&, JobStage) { return std::nullopt; }
-void JobQueue::to_timing(const std::string&) {}
-void JobQueue::put_back(const std::string&) {}
-bool JobQueue::adopt(const std::string&, JobStage) { return false; }
-bool JobQueue::runs(const std::string&) { return false; }
-void JobQueue::on_device(const std::string&, const std::string&) {}
-bool JobQueue::again(const std::string&) { return false; }
-void JobQueue::finish(const std::string&, const std::string&, const std::string&,
-                      const std::string&, const std::string&, double) {}
+bool JobQueue::to_timing(int64_t) { return false; }
+void JobQueue::put_back(int64_t) {}
+bool JobQueue::adopt(int64_t, const std::string&, JobStage) { return false; }
+bool JobQueue::runs(int64_t) { return false; }
+void JobQueue::on_device(int64_t, const std::string&) {}
+bool JobQueue::again(int64_t) { return false; }
+bool JobQueue::finish(int64_t, const std::string&, const std::string&, const std::string&,
+                      const std::string&, double) {
+  return false;
+}
 bool JobQueue::cancel(const std::string&) { return false; }
 std::optional<ServiceJob> JobQueue::find(const std::string&, const std::string&) {
   return std::nullopt;
@@ -132,11 +134,6 @@ struct JobQueue::State {
       fail_host(file.string(), std::string("the queue cannot be used: ") + error.what());
     }
   }
-  int64_t number(const char* sql, const std::string& text) {
-    Statement query(database, sql);
-    query.bind(text);
-    return query.step() ? query.number(0) : 0;
-  }
   std::string text(const char* sql, const std::string& id) {
     Statement query(database, sql);
     query.bind(id);
@@ -147,15 +144,22 @@ struct JobQueue::State {
     for (const auto text : texts) statement.bind(text);
     statement.step();
   }
+  // Changes a job with this number. False when there is none, in the state which the SQL asks for.
+  bool changes(const std::string& sql, int64_t number, const std::string& first = "") {
+    Statement statement(database, sql);
+    if (!first.empty()) statement.bind(first);
+    statement.bind(number).step();
+    return sqlite3_changes(database.handle()) > 0;
+  }
   ServiceJob row(const Statement& query) {
     ServiceJob job;
     job.id = query.text(0), job.client = query.text(1), job.name = query.text(2);
     job.state = state_of(query.text(3));
     job.status = query.text(4), job.why = query.text(5), job.device = query.text(6);
     job.submitted = query.text(7), job.started = query.text(8), job.ended = query.text(9);
-    job.starts = query.number(10);
+    job.starts = query.number(10), job.number = query.number(11);
     job.stage = stage_of(query.text(12));
-    if (job.state == JobState::queued) job.place = place(job.stage, job.client, query.number(11));
+    if (job.state == JobState::queued) job.place = place(job.stage, job.client, job.number);
     return job;
   }
   // The place of a job that waits in a stage where clients take turns. Its own client's earlier
@@ -261,13 +265,14 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStag
     Transaction all(state_->database);
     Taken out;
     {
-      Statement next(state_->database,
-                     sql_of(stage,
-                            "SELECT j.id, j.name, j.request, j.client FROM jobs j JOIN clients c "
-                            "ON c.client=j.client WHERE j.state='queued' AND j.stage=$STAGE ORDER "
-                            "BY c.$TURN, c.client, j.number LIMIT 1"));
+      Statement next(
+          state_->database,
+          sql_of(stage,
+                 "SELECT j.number, j.id, j.name, j.request, j.client FROM jobs j JOIN "
+                 "clients c ON c.client=j.client WHERE j.state='queued' AND j.stage=$STAGE ORDER "
+                 "BY c.$TURN, c.client, j.number LIMIT 1"));
       if (!next.step()) return std::nullopt;
-      out = {next.text(0), next.text(1), next.text(2), next.text(3)};
+      out = {next.number(0), next.text(1), next.text(2), next.text(3), next.text(4)};
     }
     state_->put(
         "UPDATE jobs SET state='running', starts=starts+1, device=?, started=?, why='' WHERE id=?",
@@ -281,66 +286,70 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStag
   });
 }
 
-void JobQueue::to_timing(const std::string& id) {
-  state_->alone([&] {
-    state_->put(
-        "UPDATE jobs SET state='queued', stage='time', starts=0 WHERE id=? AND state='running'",
-        {id});
-  });
-}
-
-void JobQueue::put_back(const std::string& id) {
-  state_->alone([&] {
-    state_->put("UPDATE jobs SET state='queued', starts=starts-1 WHERE id=? AND state='running'",
-                {id});
-  });
-}
-
-bool JobQueue::adopt(const std::string& id, JobStage stage) {
+bool JobQueue::to_timing(int64_t number) {
   return state_->alone([&] {
-    Statement adopted(state_->database,
-                      sql_of(stage,
-                             "UPDATE jobs SET state='running' WHERE id=? AND state='queued' AND "
-                             "stage=$STAGE"));
-    adopted.bind(id);
-    adopted.step();
-    return sqlite3_changes(state_->database.handle()) > 0;
+    return state_->changes(
+        "UPDATE jobs SET state='queued', stage='time', starts=0 WHERE number=? AND state='running'",
+        number);
   });
 }
 
-bool JobQueue::runs(const std::string& id) {
-  return state_->alone(
-      [&] { return state_->text("SELECT state FROM jobs WHERE id=?", id) == "running"; });
-}
-
-void JobQueue::on_device(const std::string& id, const std::string& device) {
+void JobQueue::put_back(int64_t number) {
   state_->alone([&] {
-    state_->put("UPDATE jobs SET device=? WHERE id=? AND state='running'", {device, id});
+    state_->changes(
+        "UPDATE jobs SET state='queued', starts=starts-1 WHERE number=? AND state='running'",
+        number);
   });
 }
 
-bool JobQueue::again(const std::string& id) {
+bool JobQueue::adopt(int64_t number, const std::string& id, JobStage stage) {
   return state_->alone([&] {
-    Statement back(state_->database,
-                   "UPDATE jobs SET state='queued' WHERE id=? AND state='running' AND starts<?");
-    back.bind(id).bind(kStartsMost);
-    back.step();
-    return sqlite3_changes(state_->database.handle()) > 0;
+    return state_->changes(sql_of(stage,
+                                  "UPDATE jobs SET state='running' WHERE id=? AND number=? AND "
+                                  "state='queued' AND stage=$STAGE"),
+                           number, id);
   });
 }
 
-void JobQueue::finish(const std::string& id, const std::string& status, const std::string& document,
+bool JobQueue::runs(int64_t number) {
+  return state_->alone([&] {
+    Statement query(state_->database, "SELECT 1 FROM jobs WHERE number=? AND state='running'");
+    return query.bind(number).step();
+  });
+}
+
+void JobQueue::on_device(int64_t number, const std::string& device) {
+  state_->alone([&] {
+    state_->changes("UPDATE jobs SET device=? WHERE number=? AND state='running'", number, device);
+  });
+}
+
+bool JobQueue::again(int64_t number) {
+  return state_->alone([&] {
+    return state_->changes(
+        "UPDATE jobs SET state='queued' WHERE number=? AND state='running' AND starts<" +
+            std::to_string(kStartsMost),
+        number);
+  });
+}
+
+bool JobQueue::finish(int64_t number, const std::string& status, const std::string& document,
                       const std::string& log, const std::string& why, double seconds) {
-  state_->alone([&] {
-    if (state_->text("SELECT state FROM jobs WHERE id=?", id) != "running") return;
+  return state_->alone([&] {
     const std::string counted = document.empty() ? "failed" : status;
     Transaction all(state_->database);
-    state_->put(
-        "UPDATE jobs SET state=?, status=?, document=?, log=?, why=?, ended=?, request='' WHERE "
-        "id=?",
-        {document.empty() ? "failed" : "done", status, document, log, why, now_text(), id});
-    state_->put(
-        "UPDATE clients SET ended=ended+1 WHERE client=(SELECT client FROM jobs WHERE id=?)", {id});
+    Statement end(state_->database,
+                  "UPDATE jobs SET state=?, status=?, document=?, log=?, why=?, ended=?, "
+                  "request='' WHERE number=? AND state='running'");
+    for (const std::string& text : {std::string(document.empty() ? "failed" : "done"), status,
+                                    document, log, why, now_text()})
+      end.bind(text);
+    end.bind(number).step();
+    if (sqlite3_changes(state_->database.handle()) == 0) return false;
+    Statement client(state_->database,
+                     "UPDATE clients SET ended=ended+1 WHERE client=(SELECT client FROM jobs WHERE "
+                     "number=?)");
+    client.bind(number).step();
     Statement count(state_->database,
                     "INSERT INTO statuses VALUES(?, 1, ?) ON CONFLICT(status) DO UPDATE SET "
                     "ended=ended+1, milliseconds=milliseconds+excluded.milliseconds");
@@ -352,6 +361,7 @@ void JobQueue::finish(const std::string& id, const std::string& status, const st
     forget.bind(kEndedMost);
     forget.step();
     all.commit();
+    return true;
   });
 }
 

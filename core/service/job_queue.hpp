@@ -29,6 +29,7 @@ constexpr const auto& json_names(JobStage) { return kJobStages; }
 
 struct ServiceJob {
   std::string id, client, name;
+  int64_t number = 0;  // of this submission
   JobState state = JobState::queued;
   JobStage stage = JobStage::check;       // the present one, or the last
   std::string status;                     // of the verdict
@@ -65,23 +66,27 @@ class JobQueue {
   Added add(const std::string& client, const std::string& name, const std::string& request,
             const QueueLimits& limits);
   struct Taken {
+    int64_t number = 0;
     std::string id, name, request, client;
   };
   std::optional<Taken> take(const std::string& device, JobStage stage);
-  // A running job, which was checked and is right, waits to be timed.
-  void to_timing(const std::string& id);
+  // A job which was cancelled and submitted again has its id again, and another number. So a run
+  // of the first submission has no effect on the second one.
+  // A running job, which was checked and is right, waits to be timed. False when it does not run.
+  bool to_timing(int64_t number);
   // Back into the queue, as if it had not started.
-  void put_back(const std::string& id);
+  void put_back(int64_t number);
   // A waiting job runs already, at a worker which a server before this one told. False when it does
   // not wait in this stage.
-  bool adopt(const std::string& id, JobStage stage);
-  bool runs(const std::string& id);
+  bool adopt(int64_t number, const std::string& id, JobStage stage);
+  bool runs(int64_t number);
   // A running job is on this device.
-  void on_device(const std::string& id, const std::string& device);
+  void on_device(int64_t number, const std::string& device);
   // Back into the queue behind a failure of the host. False after kStartsMost starts.
-  bool again(const std::string& id);
-  // `document` empty: it failed because of `why`. A job which is cancelled by now stays so.
-  void finish(const std::string& id, const std::string& status, const std::string& document,
+  bool again(int64_t number);
+  // `document` empty: it failed because of `why`. False when it does not run: a job which is
+  // cancelled by now stays so.
+  bool finish(int64_t number, const std::string& status, const std::string& document,
               const std::string& log, const std::string& why, double seconds);
   // False when it has ended already.
   bool cancel(const std::string& id);

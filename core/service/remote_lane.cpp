@@ -178,7 +178,7 @@ void RemoteLane::look() {
     Out& task = found->second;
     const std::string worker = printable(one.at(1).text);
     if (task.worker != worker) {
-      queue_.on_device(task.id, worker);
+      queue_.on_device(task.number, worker);
       const std::lock_guard lock(mutex_);
       task.worker = worker, task.since_s = now_seconds();
     }
@@ -186,7 +186,7 @@ void RemoteLane::look() {
   }
   for (const auto& entry : poisoned) {
     queue_.finish(
-        out_.at(entry).id, "", "", "",
+        out_.at(entry).number, "", "", "",
         "its worker ended " + std::to_string(JobQueue::kStartsMost) + " times while it ran", 0);
     withdraw(entry);
     count("poisoned");
@@ -198,7 +198,7 @@ void RemoteLane::look() {
   }
   if (now_seconds() - alive_s_ < kAloneS) return;
   while (!out_.empty()) {
-    queue_.put_back(out_.begin()->second.id);
+    queue_.put_back(out_.begin()->second.number);
     withdraw(out_.begin()->first);
     count("withdrawn");
   }
@@ -220,9 +220,9 @@ void RemoteLane::reconcile() {
       log_warn(std::string("a task in Redis is not used: ") + error.what());
     }
     if (task && difference_of(task->program, program_).empty() &&
-        queue_.adopt(task->id, task->stage)) {
+        queue_.adopt(task->number, task->id, task->stage)) {
       const std::lock_guard lock(mutex_);
-      out_[name] = {task->id, task->client, "", task->stage, 0};
+      out_[name] = {task->number, task->id, task->client, "", task->stage, 0};
     } else {
       withdraw(name);
     }
@@ -232,7 +232,7 @@ void RemoteLane::reconcile() {
     if (!there.contains(name)) lost.push_back(name);
   for (const auto& name : lost) {
     log_warn("Redis has lost a task, which is queued again", {{"job", out_.at(name).id}});
-    queue_.put_back(out_.at(name).id);
+    queue_.put_back(out_.at(name).number);
     count("lost");
     const std::lock_guard lock(mutex_);
     out_.erase(name);
@@ -259,10 +259,10 @@ void RemoteLane::withdraw_cancelled() {
     ids.swap(cancelled_);
   }
   if (ids.empty()) return;
-  // A job that runs again was submitted and sent meanwhile: send() has withdrawn its older entry.
+  // A job that was submitted again meanwhile may run, here or elsewhere, with another number.
   std::vector<std::string> entries;
   for (const auto& [entry, task] : out_)
-    if (ids.contains(task.id) && !queue_.runs(task.id)) entries.push_back(entry);
+    if (ids.contains(task.id) && !queue_.runs(task.number)) entries.push_back(entry);
   for (const auto& entry : entries) withdraw(entry);
 }
 
@@ -278,7 +278,8 @@ void RemoteLane::send() {
     const auto next = hooks_.next();
     if (!next) return;
     const auto& [taken, stage] = *next;
-    const RemoteTask task{taken.id, taken.client, taken.request, stage, authors_, program_};
+    const RemoteTask task{taken.number, taken.id, taken.client, taken.request,
+                          stage,        authors_, program_};
     std::string entry;
     try {
       withdraw_earlier(taken.id);  // it was cancelled and submitted again
@@ -290,17 +291,17 @@ void RemoteLane::send() {
       const auto remember = [&](bool known) {
         const std::lock_guard lock(mutex_);
         if (known)
-          out_[unsent] = {taken.id, taken.client, "", stage, 0};
+          out_[unsent] = {taken.number, taken.id, taken.client, "", stage, 0};
         else
           out_.erase(unsent);
       };
       remember(true);
-      queue_.put_back(taken.id);
+      queue_.put_back(taken.number);
       remember(false);
       throw;
     }
     const std::lock_guard lock(mutex_);
-    out_[entry] = {taken.id, taken.client, "", stage, 0};
+    out_[entry] = {taken.number, taken.id, taken.client, "", stage, 0};
   }
 }
 
@@ -333,9 +334,10 @@ void RemoteLane::end(const RedisAnswer& entry) {
   if (at != out_.end()) {
     const Out task = at->second;
     if (message->returned && message->why.empty())
-      queue_.put_back(task.id);
+      queue_.put_back(task.number);
     else
-      hooks_.ended({task.id, "", "", task.client}, stage, message->log, printable(message->worker));
+      hooks_.ended({task.number, task.id, "", "", task.client}, stage, message->log,
+                   printable(message->worker));
     count(message->returned ? "returned" : "ended");
     withdraw(message->entry);
   } else {

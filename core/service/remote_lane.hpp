@@ -29,7 +29,7 @@ class RemoteLane {
     // The next job to run; it is `running` in the queue from now on. [the lane's thread]
     std::function<std::optional<std::pair<JobQueue::Taken, JobStage>>()> next;
     // A stage has ended. [the lane's thread]
-    std::function<void(const JobQueue::Taken&, StageEnd&, const std::string& log,
+    std::function<void(const JobQueue::Taken&, const StageEnd&, const std::string& log,
                        const std::string& worker)>
         ended;
   };
@@ -56,7 +56,8 @@ class RemoteLane {
   Sight sight() const;  // [any thread]
 
  private:
-  struct Out {  // a task which is in Redis
+  struct Out {           // a task which is in Redis
+    int64_t number = 0;  // of the job, as of JobQueue::Taken
     std::string id, client, worker;
     JobStage stage = JobStage::check;
     double since_s = 0;

@@ -23,6 +23,7 @@ inline constexpr const char* kAlive = "fk:alive";
 inline constexpr const char* kMessageKey = "json";  // the only key of an entry of both streams
 
 struct RemoteTask {
+  int64_t number = 0;  // of the job, as of JobQueue::Taken
   std::string id, client, request;
   JobStage stage = JobStage::check;
   bool authors = false;   // as of StageRoom
@@ -30,6 +31,7 @@ struct RemoteTask {
 };
 template <class Visitor>
 void fields(Visitor& v, RemoteTask& t) {
+  v("number", t.number);
   v("id", t.id);
   v("client", t.client);
   v("request", t.request);
@@ -43,7 +45,7 @@ struct RemoteEnd {
   std::string worker, document, log, why;
   double seconds = 0;
   bool timed = false;     // as of StageEnd
-  bool returned = false;  // the worker ends, and has not judged it; `why`: its machine failed
+  bool returned = false;  // the worker has not judged it, because it ends or (`why`) it failed
 };
 template <class Visitor>
 void fields(Visitor& v, RemoteEnd& e) {

@@ -300,7 +300,7 @@ class RemoteWorker {
     end.seconds = stage_end.end.seconds;
     end.timed = stage_end.timed;
     const bool stopped = stop_ && !stage_end.end.why.empty();
-    end.returned = stopped || stage_end.hosts;
+    end.returned = stopped || stage_end.hosts || stage_end.end.hosts;
     if (!stopped) end.why = stage_end.end.why;
     if (stage_end.end.why.empty()) end.document = canonical_text(stage_end.end.document);
     end.log = log_text(room.log(), kLogMost);

@@ -26,7 +26,6 @@ namespace {
 
 constexpr size_t kStepMost = 200;
 constexpr int kRetrySeconds = 5;
-constexpr const char* kEndedBySignal = "it was ended by ";  // JobEnd::why of such a process
 constexpr int kChecksInRow = 16;  // in a lane of both stages; then a timing has its turn
 
 std::string dumped(const Json& json) {
@@ -132,7 +131,7 @@ Service::Service(Options options) : options_(std::move(options)), queue_(options
     remote_ = std::make_unique<RemoteLane>(
         options_.redis, server_name(options_.folder), options_.named_clients, queue_,
         RemoteLane::Hooks{[this] { return next(elsewhere_); },
-                          [this](const JobQueue::Taken& taken, StageEnd& end,
+                          [this](const JobQueue::Taken& taken, const StageEnd& end,
                                  const std::string& log, const std::string& worker) {
                             after(taken, end, worker, printable(log, "\n\t"), {});
                           }});
@@ -192,91 +191,107 @@ void Service::work(Lane& lane) {
   }
 }
 
-std::shared_ptr<std::atomic<bool>> Service::begin(const std::string& id) {
+bool Service::surely(const std::function<void()>& write) {
+  for (;;) {
+    try {
+      write();
+      return true;
+    } catch (const HostError& error) {
+      log_warn(std::string(error.what()) + "; it is tried again");
+    }
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, std::chrono::seconds(kRetrySeconds), [&] { return closing_; }))
+      return false;
+  }
+}
+
+std::shared_ptr<std::atomic<bool>> Service::begin(const JobQueue::Taken& taken, JobStage stage,
+                                                  Lane& lane, const fs::path& log) {
   auto stop = std::make_shared<std::atomic<bool>>(false);
   const std::lock_guard lock(mutex_);
   *stop = closing_;
-  running_[id] = stop;
+  running_[taken.number] = stop;
+  logs_[taken.number] = log;
+  lane.client = taken.client, lane.stage = stage, lane.since_s = now_seconds();
   return stop;
 }
 
 void Service::run(const JobQueue::Taken& taken, JobStage stage, Lane& lane) {
-  const auto stop = begin(taken.id);
   StageRoom room(options_.folder / lane.folder, lane.device, options_.languages,
                  options_.named_clients);
+  const auto stop = begin(taken, stage, lane, room.log());
   const struct Cleanup {
     Service& service;
-    const std::string& id;
-    const std::shared_ptr<std::atomic<bool>>& stop;
+    int64_t number;
     StageRoom& room;
     Lane& lane;
     ~Cleanup() {
       const std::lock_guard lock(service.mutex_);
       lane.client.clear();
-      if (const auto at = service.running_.find(id);
-          at != service.running_.end() && at->second == stop) {
-        service.running_.erase(at);
-        service.logs_.erase(id);
-      }
+      service.running_.erase(number);
+      service.logs_.erase(number);
       room.clear();
     }
-  } cleanup{*this, taken.id, stop, room, lane};
-  {
-    const std::lock_guard lock(mutex_);
-    logs_[taken.id] = room.log();
-    lane.client = taken.client, lane.stage = stage, lane.since_s = now_seconds();
-  }
+  } cleanup{*this, taken.number, room, lane};
+  // A client may have cancelled it before begin(), when there was nothing to stop.
+  bool runs = false;
+  if (!surely([&] { runs = queue_.runs(taken.number); }) || !runs) return;
   log_info("a stage of a job begins",
            {{"job", taken.id},
             {"client", taken.client},
             {"device", lane.device},
             {"stage", visitors::Writer::json(stage).get<std::string>()}});
-  StageEnd end = room.run({taken.id, taken.client, taken.request, stage}, right(taken.id),
-                          [stop] { return stop->load(); });
-  if (*stop) return queue_.put_back(taken.id);  // without effect on a cancelled one
-  after(taken, end, lane.device, log_text(room.log(), kLogMost), room.candidates());
+  const StageEnd end = room.run({taken.id, taken.client, taken.request, stage}, right(taken.number),
+                                [stop] { return stop->load(); });
+  const std::string log = log_text(room.log(), kLogMost);
+  surely([&] {
+    if (*stop) return queue_.put_back(taken.number);  // without effect on a cancelled one
+    after(taken, end, lane.device, log, room.candidates());
+  });
 }
 
-void Service::after(const JobQueue::Taken& taken, StageEnd& end, const std::string& device,
+void Service::after(const JobQueue::Taken& taken, const StageEnd& end, const std::string& device,
                     const std::string& log, const fs::path& built) {
   if (end.timed || end.status() != name_of(Status::correct)) return finish(taken, device, end, log);
+  const fs::path kept = right(taken.number);
   std::error_code none;  // where it cannot be kept, it is compiled again
-  if (!built.empty()) {
-    fs::create_directories(right(taken.id).parent_path(), none);
-    fs::rename(built, right(taken.id), none);
+  if (!built.empty() && fs::exists(built, none)) {
+    fs::create_directories(kept.parent_path(), none);
+    fs::rename(built, kept, none);
   }
-  queue_.to_timing(taken.id);
+  if (!queue_.to_timing(taken.number)) {  // it was cancelled
+    fs::remove_all(kept, none);
+    return;
+  }
   log_info("a job is right, and waits to be timed",
            {{"job", taken.id}, {"client", taken.client}, {"device", device}});
   arrived();
 }
 
-void Service::finish(const JobQueue::Taken& taken, const std::string& device, StageEnd& stage,
+void Service::finish(const JobQueue::Taken& taken, const std::string& device, const StageEnd& stage,
                      const std::string& log) {
-  JobEnd& end = stage.end;
-  std::string status = stage.status();
+  const JobEnd& end = stage.end;
+  std::string status = stage.status(), why = end.why;
+  if (status == name_of(Status::environment)) why = end.document.value("why", "the host failed");
   // The host's own failure says nothing about the candidate: the job runs again, and fails at last.
-  // A process that a signal ended is one, and bad input is none.
-  bool hosts = stage.hosts || starts_with(end.why, kEndedBySignal);
-  if (status == name_of(Status::environment)) {
-    hosts = true;
-    end.why = end.document.value("why", std::string("the host failed"));
-    status.clear();
-  }
-  if (hosts && queue_.again(taken.id)) {
-    log_warn("a job runs again: " + end.why);
+  const bool hosts = stage.hosts || end.hosts || status == name_of(Status::environment);
+  if (hosts && queue_.again(taken.number)) {
+    log_warn("a job runs again: " + why, {{"job", taken.id}});
     return arrived();
   }
-  queue_.finish(taken.id, status, end.why.empty() ? dumped(end.document) : "", log, end.why,
-                end.seconds);
+  if (why.empty() && status.empty()) why = "the judge's document has no status";
+  if (!why.empty()) status.clear();
+  const bool ended = queue_.finish(taken.number, status, why.empty() ? dumped(end.document) : "",
+                                   log, why, end.seconds);
   std::error_code none;  // of a stage before, which ran on another device
-  fs::remove_all(right(taken.id), none);
+  fs::remove_all(right(taken.number), none);
+  if (!ended) return;
   const std::string took = Json(end.seconds).dump();
   log_info("a job ended", {{"job", taken.id},
                            {"client", taken.client},
                            {"device", device},
                            {"status", status},
-                           {"why", end.why},
+                           {"why", why},
                            {"seconds", took}});
 }
 
@@ -357,11 +372,11 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
                            visitors::Writer::json(job->state).get<std::string>());
     {
       const std::lock_guard lock(mutex_);
-      if (const auto at = running_.find(id); at != running_.end()) *at->second = true;
+      if (const auto at = running_.find(job->number); at != running_.end()) *at->second = true;
     }
     if (remote_) remote_->cancel(id);
     std::error_code none;
-    fs::remove_all(right(id), none);
+    fs::remove_all(right(job->number), none);
     return {200, dumped(document(JobDocument(*queue_.find(id, request.client))))};
   }
   if (!get) return no_method(part.empty() ? "GET, DELETE" : "GET");
@@ -377,7 +392,7 @@ ApiAnswer Service::of_job(const ApiRequest& request, const std::string& id,
     fs::path running;
     {
       const std::lock_guard lock(mutex_);
-      if (const auto at = logs_.find(id); at != logs_.end()) running = at->second;
+      if (const auto at = logs_.find(job->number); at != logs_.end()) running = at->second;
     }
     return {200, running.empty() ? queue_.log(id) : log_text(running, kLogMost),
             "text/plain; charset=utf-8"};
@@ -408,7 +423,7 @@ Service::Event Service::event(const std::string& id, const std::string& client, 
   fs::path log;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto at = logs_.find(id); at != logs_.end()) log = at->second;
+    if (const auto at = logs_.find(job->number); at != logs_.end()) log = at->second;
   }
   if (!log.empty())
     now.step = excerpt(trim(split(std::string(trim(log_text(log, 4096))), '\n').back()), kStepMost);

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,16 +76,19 @@ class Service final : public HttpApp {
   std::optional<std::pair<JobQueue::Taken, JobStage>> next(Lane& lane);
   void run(const JobQueue::Taken& taken, JobStage stage, Lane& lane);
   // A stage has ended. `built`: the folder with its compiled files; empty: they are elsewhere.
-  void after(const JobQueue::Taken& taken, StageEnd& end, const std::string& device,
+  void after(const JobQueue::Taken& taken, const StageEnd& end, const std::string& device,
              const std::string& log, const std::filesystem::path& built);
-  void finish(const JobQueue::Taken& taken, const std::string& device, StageEnd& end,
+  void finish(const JobQueue::Taken& taken, const std::string& device, const StageEnd& end,
               const std::string& log);
   // Where a right candidate waits to be timed, with its plugin: it is not compiled again.
-  std::filesystem::path right(const std::string& id) const {
-    return options_.folder / "right" / id;
+  std::filesystem::path right(int64_t number) const {
+    return options_.folder / "right" / std::to_string(number);
   }
+  // Writes into the queue's file, again and again while this fails. False: the server ends.
+  bool surely(const std::function<void()>& write);
   void arrived();
-  std::shared_ptr<std::atomic<bool>> begin(const std::string& id);
+  std::shared_ptr<std::atomic<bool>> begin(const JobQueue::Taken& taken, JobStage stage, Lane& lane,
+                                           const std::filesystem::path& log);
 
   Options options_;
   JobQueue queue_;
@@ -93,8 +97,9 @@ class Service final : public HttpApp {
   std::condition_variable wake_;
   bool closing_ = false;
   uint64_t arrivals_ = 0;
-  std::map<std::string, std::shared_ptr<std::atomic<bool>>> running_;  // true: stop
-  std::map<std::string, std::filesystem::path> logs_;                  // of running jobs
+  // Jobs in lanes, by number.
+  std::map<int64_t, std::shared_ptr<std::atomic<bool>>> running_;  // true: stop
+  std::map<int64_t, std::filesystem::path> logs_;
   std::map<unsigned, uint64_t> answered_;
   std::vector<Lane> lanes_;
   std::vector<std::thread> threads_;

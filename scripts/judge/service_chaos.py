@@ -15,7 +15,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(root / "scripts"))
 sys.path.insert(0, str(root / "scripts/judge"))
 from fk_client import Client, ServiceError
-from service_processes import Place, Redis, Server, Workers, wait
+from service_processes import Place, Redis, Server, Workers, processes_with, wait
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--host", default=str(root / "build/fk-host"))
@@ -60,15 +60,7 @@ def note(text):
 
 
 def processes():
-    """Processes of this run: (number, command line)."""
-    out = []
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if int(entry.name) != os.getpid() and f"FK_CHAOS={work}".encode() in (entry / "environ").read_bytes():
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if words[0]:  # no zombie
-                    out.append((int(entry.name), b" ".join(words).decode(errors="replace")))
-    return out
+    return processes_with("FK_CHAOS", work)
 
 
 class Clients:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes which service_chaos.py kills: a server, workers, and their Redis."""
-import atexit, pathlib, shutil, signal, socket, subprocess, time, typing
+"""The processes of the service in scripts and tests: a server, workers, and their Redis."""
+import atexit, contextlib, os, pathlib, shutil, signal, socket, subprocess, time, typing
 
 
 class Place(typing.NamedTuple):
@@ -15,6 +15,18 @@ def wait(done, what, seconds):
         if time.monotonic() > end:
             raise AssertionError(f"after {seconds} s: {what() if callable(what) else what}")
         time.sleep(0.05)
+
+
+def processes_with(name, value):
+    """Processes with this variable in their environment, but this one: (number, command line)."""
+    out = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(entry.name) != os.getpid() and f"{name}={value}".encode() in (entry / "environ").read_bytes():
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if words[0]:  # no zombie
+                    out.append((int(entry.name), b" ".join(words).decode(errors="replace")))
+    return out
 
 
 class Server:
