@@ -26,6 +26,13 @@ Value tensor_of(const Args& args, const std::string& name) {
   return arg ? std::get<Value>(arg->value) : Value{};
 }
 
+// The cuts of a weight; another value has none.
+std::vector<WeightCut> cuts_of(const Graph& graph, Value v) {
+  const int weight = graph.buffers[static_cast<size_t>(graph.info(v).buffer)].weight;
+  if (weight < 0) return {};
+  return graph.weights->all()[static_cast<size_t>(weight)].cuts;
+}
+
 }  // namespace
 
 int64_t Net::part_of(ShardLaw law, int64_t whole) const {
@@ -117,16 +124,22 @@ Value Net::spread(const WeightSpec& spec) {
   return all;
 }
 
-// True if the call's output is a share: its law says `sum`, and it has a part of a weight.
+// True if the call's output is a share: its law says `sum`, and it has a part of a weight. Without
+// a law, a product over a part of the weight's columns.
 bool Net::gives_share(const Contract& contract, const Args& args) const {
+  if (contract.op == "linear") {
+    const Arg* weight = find_arg(args, "weight");
+    const auto* value = weight ? std::get_if<Value>(&weight->value) : nullptr;
+    return value && *value && std::ranges::any_of(cuts_of(graph(), *value), [](const WeightCut& c) {
+             return c.axis == 1;
+           });
+  }
   if (std::none_of(contract.shard.begin(), contract.shard.end(),
                    [](const auto& law) { return law.second == ShardLaw::sum; }))
     return false;
   return std::any_of(args.begin(), args.end(), [&](const Arg& arg) {
     const auto* value = std::get_if<Value>(&arg.value);
-    if (!value || !*value || contract.shard.count(arg.name)) return false;
-    const int weight = graph().buffers[static_cast<size_t>(graph().info(*value).buffer)].weight;
-    return weight >= 0 && !graph().weights->all()[static_cast<size_t>(weight)].cuts.empty();
+    return value && *value && !contract.shard.count(arg.name) && !cuts_of(graph(), *value).empty();
   });
 }
 
@@ -165,6 +178,7 @@ std::optional<Outputs> Net::sum_while_computed(const std::string& op, const std:
     while (graph().calls.size() > before) take_last();
     return std::nullopt;
   }
+  shares_.erase(graph().info(r["out"]).buffer);
   Builder::call(
       "linear_all_reduce", product.path,
       {{"comm", parallel().ranks()}, {"weight", r["weight"]}, {"x", r["x"]}, {"out", r["out"]}});
@@ -240,8 +254,9 @@ Outputs Net::call(const std::string& op, const std::string& path, const Args& gi
       continue;
     }
     *value = standing_for(*value);
-    if (is_share(*value) && !(op == "rms_norm" && tensor_of(args, "residual") && arg.name == "x"))
-      *value = summed(path, *value);
+    const bool sums =
+        op == "all_reduce" || (op == "rms_norm" && tensor_of(args, "residual") && arg.name == "x");
+    if (is_share(*value) && !sums) *value = summed(path, *value);
   }
   if (takes_experts(args)) return spread_experts(op, path, std::move(args));
   if (op == "rms_norm" && is_share(tensor_of(args, "x"))) return sum_and_norm(path, args);

@@ -180,15 +180,38 @@ void fields(Visitor& v, TracedOp& t) {
 }
 
 template <class Visitor>
+void fields(Visitor& v, Mark& m) {
+  v("kind", m.kind, "line, dots or boxes");
+  v("colour", m.colour, "number of a colour of the page, 0 to 7; 7 is grey");
+  v("width", m.width, "pixels of a line, or of a dot");
+  v("at", m.at, "x and y in turn; a box has two corners");
+}
+template <class Visitor>
+void fields(Visitor& v, Drawing::Key& k) {
+  v("colour", k.colour, "number of a colour");
+  v("text", k.text, "its meaning");
+}
+template <class Visitor>
+void fields(Visitor& v, Drawing& d) {
+  v("width", d.width, "of the frame, in the units of `at`");
+  v("height", d.height, "of the frame; y grows downwards");
+  v("marks", d.marks, "later ones cover earlier ones");
+  v("keys", d.keys, "meanings of colours");
+}
+template <class Visitor>
 void fields(Visitor& v, Picture& p) {
-  v("result", p.result, "the result which is an image");
+  v("result", p.result, "the result which is shown");
   v("side", p.side, "reference, baseline, or a candidate");
   v("difference", p.difference, "whether it is the side's difference from the reference");
-  v("worst", p.worst, "largest difference, as a share of the way from black to white");
-  v("mean", p.mean, "mean difference, as such a share");
+  v("worst", p.worst, "largest difference, in `unit`");
+  v("mean", p.mean, "mean difference");
+  v.optional("unit", p.unit, !p.unit.empty(),
+             "of both; without it, a share of the way from black to white");
   v("width", p.width, "columns of the PNG file, which may be smaller than the result");
   v("height", p.height, "its rows");
-  v("png", p.png, "the PNG file in base64");
+  v("png", p.png, "the PNG file in base64; empty: there is a drawing in its place");
+  v.optional("drawing", p.drawing, p.drawing.height > 0,
+             "lines, dots and boxes, which a page draws");
   v.optional("wav", p.wav, !p.wav.empty(), "of a sound: a WAV file in base64, its first seconds");
 }
 

@@ -35,6 +35,23 @@ int64_t states_bytes(const Model& model, const Catalog& catalog, const Limits& l
   return all;
 }
 
+uint64_t result_bytes(const Model& model, const Catalog& catalog, const Limits& limits) {
+  const auto weights = std::make_shared<WeightTable>();
+  const auto engine = model.engine();
+  int64_t most = 0;
+  for (const auto& phase : engine->phases()) {
+    const Graph graph = record(model, catalog, phase, limits, weights);
+    Axes axes;
+    for (const auto& axis : graph.axes) axes[axis] = engine->axis_limit(phase, axis, limits);
+    for (const auto& [name, value] : graph.outputs) {
+      int64_t size = bytes(DType::f32);
+      for (const auto& dim : graph.info(value).shape) size *= dim.eval(axes);
+      most = std::max(most, size);
+    }
+  }
+  return static_cast<uint64_t>(most);
+}
+
 CacheRoom::CacheRoom(const Model& model, const Catalog& catalog, const Limits& limits) {
   Limits other = limits;
   const auto with = [&](int64_t pages) {

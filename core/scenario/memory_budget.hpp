@@ -18,6 +18,10 @@ inline constexpr int64_t kSessionBytes = int64_t{2} << 30;
 int64_t weights_bytes(const Model& model, const Catalog& catalog, const Limits& limits);
 int64_t states_bytes(const Model& model, const Catalog& catalog, const Limits& limits);
 
+// Bytes in float32 of the largest output of a phase, with all requests of a step. A request's
+// result is no larger, unless an engine joins the outputs of many steps.
+uint64_t result_bytes(const Model& model, const Catalog& catalog, const Limits& limits);
+
 class CacheRoom {
  public:
   CacheRoom(const Model& model, const Catalog& catalog, const Limits& limits);

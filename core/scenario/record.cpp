@@ -20,6 +20,7 @@
 #include "core/device/rank_device.hpp"
 #include "core/exec/ranking.hpp"
 #include "core/scenario/drive_round.hpp"
+#include "core/scenario/memory_budget.hpp"
 #include "core/scenario/run.hpp"
 #include "core/scenario/run_memory_budget.hpp"
 #include "core/worker/weight_block.hpp"
@@ -137,6 +138,7 @@ class RecordingRun {
     runner_options.name = "baseline";
     runner_options.device = options_.device;
     runner_options.patience_s = kPatience;
+    runner_options.payload_bytes_max += result_bytes(*model_, catalog_, limits_);
     RankGroup runner(runner_options, static_cast<int>(ranks()));
     const auto need = [&](bool ok) {
       if (!ok) fail("the baseline", runner.failure().sentence());

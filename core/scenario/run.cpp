@@ -16,6 +16,7 @@
 #include "core/device/rank_device.hpp"
 #include "core/exec/ranking.hpp"
 #include "core/judge/gpu_telemetry.hpp"
+#include "core/scenario/memory_budget.hpp"
 #include "core/scenario/model_oracle.hpp"
 #include "core/scenario/process_pairs.hpp"
 #include "core/scenario/run_memory_budget.hpp"
@@ -106,8 +107,7 @@ class ScenarioRun {
     options.device = options_.device;
     options.sandbox = options_.sandbox;
     options.patience_s = kPatienceBaseline;
-    options.payload_bytes_max += static_cast<uint64_t>(scenario_.engine->form().vocabulary * 4 +
-                                                       (scenario_.limits.max_context << 16));
+    options.payload_bytes_max += result_bytes(*model_, catalog_, scenario_.limits);
     return options;
   }
 

@@ -10,7 +10,7 @@
 #include "core/judge/verdict/verdict.hpp"
 #include "core/scenario/metrics.hpp"
 #include "core/scenario/model_verdict.hpp"
-#include "core/scenario/pictures.hpp"
+#include "core/exec/picture.hpp"
 #include "core/worker/sandbox.hpp"
 
 namespace fk {

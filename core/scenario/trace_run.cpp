@@ -15,6 +15,7 @@
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/exec/ranking.hpp"
+#include "core/scenario/memory_budget.hpp"
 #include "core/worker/weight_block.hpp"
 
 namespace fk {
@@ -39,9 +40,11 @@ class TraceRun {
            const PluginSet& plugin_set, const RunReport& report)
       : scenario_(scenario), options_(options), plugin_set_(plugin_set), limits_(scenario.limits) {
     if (report.pages > 0) limits_.pages = report.pages;
+    const auto model = scenario.make();
+    result_bytes_ = result_bytes(*model, catalog, limits_);
     say("making the weights");
-    weights_ = make_weight_blocks(*scenario.make(), catalog, spec(), scenario.weights.string(),
-                                  scenario.seed, [](int64_t, int64_t) {});
+    weights_ = make_weight_blocks(*model, catalog, spec(), scenario.weights.string(), scenario.seed,
+                                  [](int64_t, int64_t) {});
   }
 
   // The side's rounds; a failure ends them with a note.
@@ -54,6 +57,7 @@ class TraceRun {
       runner_options.device = options_.device;
       runner_options.sandbox = options_.sandbox;
       runner_options.patience_s = kTracePatience;
+      runner_options.payload_bytes_max += result_bytes_;
       RankGroup runner(runner_options, static_cast<int>(limits_.parallel.ranks()));
       const auto need = [&](bool ok) {
         if (!ok) fail(name, runner.failed() ? runner.failure().sentence() : "no answer");
@@ -140,7 +144,8 @@ class TraceRun {
   const Scenario& scenario_;
   const RunOptions& options_;
   const PluginSet& plugin_set_;
-  Limits limits_;  // the scenario's, with the run's pages
+  uint64_t result_bytes_ = 0;  // most of one result
+  Limits limits_;              // the scenario's, with the run's pages
   std::vector<WeightBlock> weights_;
   NullFile nothing_;
 };

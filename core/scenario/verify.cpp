@@ -15,6 +15,7 @@
 #include "core/scenario/checkpoint_fit.hpp"
 #include "core/scenario/drive_round.hpp"
 #include "core/scenario/golden_case.hpp"
+#include "core/scenario/memory_budget.hpp"
 #include "core/scenario/model_verdict.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/weight_block.hpp"
@@ -210,6 +211,7 @@ class Verifier {
     options.name = golden_.name;
     options.device = options_.device;
     options.patience_s = options_.patience_s;
+    options.payload_bytes_max += result_bytes(*model_, catalog_, plain_limits());
     return options;
   }
 

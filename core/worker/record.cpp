@@ -87,8 +87,9 @@ bool RecordReader::next(Record& record) {
       fail("worker", "a record of unknown kind " + std::to_string(h.kind));
     }
     if (h.payload_bytes > payload_bytes_max_) {
-      fail("worker", "a record of " + std::to_string(h.payload_bytes) + " bytes where at most " +
-                         std::to_string(payload_bytes_max_) + " make sense");
+      fail("worker", "a record of " + std::to_string(h.payload_bytes) +
+                         " bytes, where the model's outputs have at most " +
+                         std::to_string(payload_bytes_max_));
     }
     partial_.payload.resize(static_cast<size_t>(h.payload_bytes));
   }

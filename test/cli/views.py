@@ -87,6 +87,29 @@ for name in drawn:
     shown = json.loads((work / f"{name}.json").read_text())["pictures"]
     assert [(p["side"], p["difference"]) for p in shown if p["result"] == "image"] == [("reference", False), ("baseline", False), ("baseline", True)], shown
     assert all(p["png"].startswith("iVBORw0KGgo") and p["width"] > 7 and p["height"] > 7 and p["worst"] < 1e-3 for p in shown), name
+# Models whose answers are structures, points, boxes or masks: what is drawn of both sides, and the difference.
+sketched = {"openfold3": {"atom_positions": "length"}, "pointtransformerv3": {"classes of points": "points with another class"},
+            "yolov10": {"best boxes": "sides of the image between corners"}, "rtdetrv2": {"best boxes": "sides of the image between corners"},
+            "sam3": {"best boxes": "sides of the image between corners", "best masks": "pixels in another mask, which are white"}}
+for name, units in sketched.items():
+    done = call("run", name, "--profile", "tiny", "--device", "cpu", "--html", work / f"{name}.html", "--json", work / f"{name}.json")
+    assert done.returncode == 0, done
+    for result, unit in units.items():
+        shown = [p for p in json.loads((work / f"{name}.json").read_text())["pictures"] if p["result"] == result]
+        assert [(p["side"], p["difference"]) for p in shown] == [("reference", False), ("baseline", False), ("baseline", True)], (name, shown)
+        assert shown[2]["unit"] == unit and shown[2]["mean"] <= shown[2]["worst"], (name, shown[2])
+        if result == "best masks":
+            assert all(p["png"].startswith("iVBORw0KGgo") for p in shown), name
+        else:
+            assert all(p["drawing"]["marks"] and p["drawing"]["keys"] and all(m["at"] for m in p["drawing"]["marks"]) for p in shown), name
+# A stranger's drawing: numbers that are none, of any size, and texts where there are none.
+odd = {"width": 100, "height": 1e300, "keys": [{"colour": hostile, "text": hostile}, 7], "marks": [
+    {"kind": "line", "colour": 99, "width": -1, "at": [0, 0, 1e300, hostile, None]}, {"kind": hostile, "at": [1, 2]}, {"kind": "boxes", "at": "none"}, None]}
+run["pictures"].append({"result": hostile, "side": "odd", "drawing": odd, "png": ""})
+run["pictures"].append({"result": "no frame", "side": "odd", "drawing": {"width": 0, "height": 5, "marks": odd["marks"]}, "png": ""})
+(work / "run.json").write_text(json.dumps(run))
+assert call("report", work / "run.json", "--html", work / "run.html").returncode == 0
+assert (work / "run.html").read_text().count("<path class=\"mark") == 1
 # A video is a strip with a row of its own.
 done = call("run", "oasis", "--profile", "tiny", "--device", "cpu", "--html", work / "oasis.html", "--json", work / "oasis.json")
 assert done.returncode == 0, done
@@ -150,6 +173,13 @@ for name in drawn:
     assert len(images) >= 3 and all(a["src"].startswith("data:image/png;base64,") and a["alt"] for a in images), (name, images)
     assert "The weights are random" in page and "baseline less reference" in page, name
 
+for name in sketched:
+    page, parser = (work / f"{name}.html").read_text(), Elements()
+    parser.feed(page)
+    marks = [a for tag, a in parser.seen if tag == "path" and "mark" in (a.get("class") or "")]
+    assert len(marks) >= 6 and all(re.fullmatch(r"[MLHVhZ0-9 -]+", a["d"]) for a in marks), name
+    assert "structures, boxes, masks and classes have no meaning" in page and 'class="keys"' in page, name
+
 program = browser.find()
 if not program:
     sys.exit(print("left out: there is no Chromium to open the pages with (apt-get install chromium)"))
@@ -195,6 +225,18 @@ try:
             assert not chromium.complaints() and chromium.run("document.documentElement.scrollWidth") == width, (name, width, chromium.complaints())
             if pictures:
                 chromium.picture(pictures / f"{name}-{width}.png")
+    for name in sketched:
+        for width in (1280, 390):
+            for dark in (False, True):
+                chromium.open(work / f"{name}.html", width, dark)
+                seen = chromium.run("""[...document.querySelectorAll("path.mark")].map((p) => { const b = p.getBBox(), s = p.ownerSVGElement.getBoundingClientRect();
+                  return [b.width + b.height, s.width, s.height, getComputedStyle(p).stroke, getComputedStyle(p.ownerSVGElement).backgroundColor]; })""")
+                assert len(seen) >= 6 and all(100 < w < width and 20 < h < 1300 and ink != ground for _, w, h, ink, ground in seen), (name, width, seen)
+                assert any(extent > 0 for extent, *_ in seen), name
+                assert chromium.run(with_contrast) >= 4.5, (name, dark)
+                assert not chromium.complaints() and chromium.run("document.documentElement.scrollWidth") == width, (name, width, chromium.complaints())
+                if pictures:
+                    chromium.picture(pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png")
     # Times sort by their length, not by their letters.
     chromium.open(work / "verdicts.html")
     times = chromium.run(table % ('"Cases"', '"time"'))

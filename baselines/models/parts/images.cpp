@@ -382,8 +382,12 @@ Value SeenImages::rows_of(const std::string& state) {
             {{"x", kept_rows(n_, state, kept_, width_)}, {"rows", rows_}});
 }
 
-void SeenImages::replace(Value x) {
+Value SeenImages::replace(Value x) {
+  // Rows of images would be summed over the ranks like shares of an embedding.
+  if (n_.parallel().tp > 1)
+    x = n_("all_reduce", "images.all_reduce", {{"comm", n_.parallel().ranks()}, {"x", x}});
   n_("scatter_rows", "images.places", {{"x", rows_of("images")}, {"rows", tokens_}, {"out", x}});
+  return x;
 }
 
 void SeenImages::add_deep(int64_t number, Value x) {

@@ -57,9 +57,9 @@ void record_tower(Net& n, const VisionTower& tower, int64_t rows);
 class SeenImages {
  public:
   SeenImages(Net& n, const VisionTower& tower, int64_t rows);
-  // Replaces the placeholders' rows of x [T,C].
-  void replace(Value x);
-  // Adds the rows of merged layer `number` of the tower to x [T,C].
+  // Replaces the placeholders' rows of x [T,C], or of the sum of all ranks' shares of it.
+  Value replace(Value x);
+  // Adds the rows of merged layer `number` of the tower to x [T,C], which must be no share.
   void add_deep(int64_t number, Value x);
 
  private:

@@ -27,7 +27,7 @@ class Recording {
     for (int64_t i = 0; i < c_.layers; ++i) {
       layer(i);
       if (seen_ && i < std::ssize(f_.vision->deep_layers))
-        seen_->add_deep(i, pending_ ? pending_ : stream_);
+        seen_->add_deep(i, pending_ && !n_.divided() ? pending_ : stream_);  // no share
     }
     end();
   }
@@ -116,7 +116,7 @@ class Recording {
     const std::string& at = c_.names.embedding;
     stream_ = step_.hidden;
     if (f_.vision && !step_.decode)
-      seen_.emplace(n_, *f_.vision, f_.source_rows()).replace(stream_);
+      stream_ = seen_.emplace(n_, *f_.vision, f_.source_rows()).replace(stream_);
     if (f_.embedding_scale != 1) stream_ = scaled(at, {}, stream_, f_.embedding_scale);
     if (f_.learned_positions)
       stream_ = add(f_.position, stream_,
@@ -132,7 +132,7 @@ class Recording {
                         {"ids", n_.input("types", DType::i64, {step_.tokens})}}));
     if (!f_.embedding_norm.empty()) stream_ = norm(f_.embedding_norm, stream_);
     if (!n_.divided()) return;
-    // Each rank has a share of the embedding. The first norm sums the shares.
+    // Each rank has a share of the embedding, or the sum. The first norm sums shares.
     pending_ = stream_;
     stream_ = n_.zeros(n_.limits().dtype, {step_.tokens, c_.hidden_size});
     if (!rms()) whole(at);

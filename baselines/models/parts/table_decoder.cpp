@@ -14,8 +14,6 @@ std::string table_refusal(const DecoderForm& form, const Parallel& parallel) {
     return "a norm over all heads cannot be divided between ranks";
   if (parallel.tp > 1 && (!form.inside_attention.empty() || !form.inside_mlp.empty()))
     return "a norm inside of a block cannot be divided between ranks";
-  if (parallel.ranks() > 1 && form.vision)
-    return "a tower of images cannot be divided between ranks";
   if (parallel.ranks() > 1 && (form.fp8.on || form.products.on()))
     return "matrices in fp8 cannot be divided between ranks";
   if (parallel.ranks() > 1 && (form.mixture.bias || form.mxfp4))

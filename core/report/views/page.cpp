@@ -107,12 +107,13 @@ class Page {
       std::string charts, kind = "charts";
       for (const ViewChart& chart : section.charts) {
         if (chart.svg.empty() && chart.png.empty()) continue;
-        if (!chart.png.empty()) kind = "charts pictures";
-        charts += is_strip(chart.png) ? "<figure class=\"strip\">" : "<figure>";
+        if (chart.picture) kind = "charts pictures";
+        const bool strip = chart.strip || is_strip(chart.png);
+        charts += strip ? "<figure class=\"strip\">" : "<figure>";
         charts += "<figcaption>" + escaped(chart.title);
         if (!chart.note.empty())
           charts += "<span class=\"note\">" + escaped(chart.note) + "</span>";
-        charts += "</figcaption>" + chart.svg + image_of(chart) + "</figure>";
+        charts += "</figcaption>" + chart.svg + image_of(chart) + keys_of(chart) + "</figure>";
       }
       bool any = !charts.empty();
       for (const ViewTable& table : section.tables) any |= !table.rows.empty();
@@ -154,6 +155,14 @@ class Page {
                                          "\"></audio>";
     return player + "<img alt=\"" + escaped(chart.title) + "\" src=\"data:image/png;base64," +
            escaped(chart.png) + "\">";
+  }
+
+  static std::string keys_of(const ViewChart& chart) {
+    std::string keys;
+    for (const auto& [colour, words] : chart.keys)
+      keys +=
+          "<li class=\"c" + std::to_string(colour) + "\"><span>" + escaped(words) + "</span></li>";
+    return keys.empty() ? "" : "<ul class=\"keys\">" + keys + "</ul>";
   }
 
   void whole_table(const ViewTable& table) {

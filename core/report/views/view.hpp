@@ -50,10 +50,13 @@ struct ViewTable {
 
 struct ViewChart {
   std::string title;
-  std::string svg;        // made by charts.hpp
-  std::string note = {};  // how to read it
-  std::string png = {};   // in place of svg: a PNG file in base64
-  std::string wav = {};   // beside png: a WAV file in base64
+  std::string svg;                                     // made by charts.hpp
+  std::string note = {};                               // how to read it
+  std::string png = {};                                // in place of svg: a PNG file in base64
+  std::string wav = {};                                // beside png: a WAV file in base64
+  bool picture = false;                                // stands beside others of its size
+  bool strip = false;                                  // a picture as wide as the page
+  std::vector<std::pair<int, std::string>> keys = {};  // colours of the page, and their meanings
 };
 
 struct ViewSection {
@@ -66,10 +69,10 @@ struct ViewSection {
 // One document. A document with others inside (several scenarios, submissions or candidates) has a
 // view for each of them.
 struct View {
-  std::string kind;   // "fk-host.run"
+  std::string kind;       // "fk-host.run"
   std::string title;      // the subject's name
   std::string name = {};  // of its CSV files; empty: the title
-  std::string lead;   // the answer, in a few words
+  std::string lead;       // the answer, in a few words
   Tone tone = Tone::plain;
   std::vector<std::pair<std::string, std::string>> facts = {};  // empty ones are not shown
   std::vector<ViewSection> sections = {};

@@ -96,3 +96,17 @@ TEST_CASE("room_of_caches_follows_from_their_pages") {
   CHECK_FALSE(fk::CacheRoom(*mamba.model, catalog(), mamba.scenario.limits).has_pages());
   CHECK(mamba.room(4096).pages(k80, 1).note.empty());
 }
+
+// If this fails, `run` refuses the results of models with large outputs, such as videos.
+TEST_CASE("results_may_be_as_large_as_the_outputs_of_a_model") {
+  Wanted video("hunyuan_video");
+  const fk::Config& config = video.scenario.config;
+  const auto frame =
+      static_cast<uint64_t>(config.integer("height") * config.integer("width") * 3 * 4);
+  CHECK(fk::result_bytes(*video.model, catalog(), video.scenario.limits) ==
+        static_cast<uint64_t>(config.integer("num_frames")) * frame);
+  video.scenario.config = config.with(fk::Json{{"num_frames", 121}});
+  video.model = video.scenario.make();
+  CHECK(fk::result_bytes(*video.model, catalog(), video.scenario.limits) == 121 * frame);
+  CHECK(121 * frame > uint64_t{256} << 20);  // the limit without it
+}

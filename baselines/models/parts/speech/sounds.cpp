@@ -109,11 +109,12 @@ class Ears {
                   {"out", std::string(name(dtype()))}});
     x = convolve("conv1", n_.reshape(x, {frames_, t_.mel}), t_.mel, 1, places_, frames_);
     x = convolve("conv2", x, t_.width, 2, n_.input("kept_places", DType::i32, {rows_}), rows_);
-    const Value positions = n_("embedding", t_.path + ".embed_positions",
-                               {{"num_embeddings", t_.chunk / 2},
-                                {"embedding_dim", t_.width},
-                                {"table", waves()},
-                                {"ids", n_.input("positions", DType::i64, {rows_})}});
+    // As in a decomposition: the table is whole on every rank.
+    const Value positions = n_.call("embedding", t_.path + ".embed_positions",
+                                    {{"num_embeddings", t_.chunk / 2},
+                                     {"embedding_dim", t_.width},
+                                     {"table", waves()},
+                                     {"ids", n_.input("positions", DType::i64, {rows_})}});
     return n_("add", t_.path + ".embed", {{"a", x}, {"b", positions}});
   }
 

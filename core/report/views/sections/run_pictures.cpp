@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of models which make images or sounds: those of the reference, of each side, and the
-// differences.
+// Results to look at: those of the reference, of each side, and the differences.
 #include <algorithm>
 #include <string_view>
 
 #include "core/report/document_values.hpp"
+#include "core/report/views/drawing.hpp"
 #include "core/report/views/view.hpp"
-#include "core/scenario/pictures.hpp"
 
 namespace fk {
 namespace {
@@ -20,14 +19,28 @@ bool is_base64(std::string_view text, std::string_view begin) {
          });
 }
 
+// Drawings have no columns of pixels.
+std::optional<double> columns_at(const Json& picture, std::string_view key) {
+  const auto count = number_at(picture, key);
+  return count && *count > 0 ? count : std::nullopt;
+}
+
+std::string note_of(double worst, std::optional<double> mean, const std::string& unit) {
+  const std::string most = shown({worst}, Unit::number);
+  if (unit.empty())
+    return "White is the largest difference, " + most + " of the range from black to white.";
+  return "Largest " + most + ", mean " + shown({mean}, Unit::number) + ": " + unit + ".";
+}
+
 void add_run_pictures(const Json& run, View& view) {
-  ViewSection section{.title = "Images"};
+  ViewSection section{.title = "Pictures"};
   ViewTable table{.name = "images",
-                  .title = "Differences of images from the reference",
+                  .title = "Differences from the reference",
                   .columns = {{"result", "result"},
                               {"side", "side"},
-                              {"largest, share of the range", "worst", Unit::number},
-                              {"mean, share of the range", "mean", Unit::number},
+                              {"largest", "worst", Unit::number},
+                              {"mean", "mean", Unit::number},
+                              {"unit", "unit"},
                               {"shown columns", "width", Unit::number},
                               {"shown rows", "height", Unit::number}}};
   for (const Json& picture : list_at(run, "pictures")) {
@@ -35,25 +48,26 @@ void add_run_pictures(const Json& run, View& view) {
                       png = text_at(picture, "png");
     const bool difference = flag_at(picture, "difference");
     const auto worst = number_at(picture, "worst");
+    const std::string unit = text_at(picture, "unit");
     if (difference)
       table.rows.push_back({result, side, worst, number_at(picture, "mean"),
-                            number_at(picture, "width"), number_at(picture, "height")});
-    if (!is_base64(png, kPng)) continue;
+                            unit.empty() ? "share of the range" : unit,
+                            columns_at(picture, "width"), columns_at(picture, "height")});
     ViewChart chart{.title = result + ", " + side + (difference ? " less reference" : ""),
-                    .svg = {},
-                    .png = png};
+                    .svg = {}};
+    draw_into(chart, at_key(picture, "drawing"));
+    if (chart.svg.empty() && !is_base64(png, kPng)) continue;
+    if (chart.svg.empty()) chart.png = png, chart.picture = true;
     const std::string wav = text_at(picture, "wav");
     if (is_base64(wav, kWav)) chart.wav = wav;
-    if (difference && worst)
-      chart.note = "White is the largest difference, " + shown({worst}, Unit::number) +
-                   " of the range from black to white.";
+    if (difference && worst) chart.note = note_of(*worst, number_at(picture, "mean"), unit);
     section.charts.push_back(std::move(chart));
   }
   section.note = "Answers to the first request.";
   if (flag_at(run, "random_weights"))
     section.note +=
-        " The weights are random, so images and videos show noise and no motif, and sounds are "
-        "noise.";
+        " The weights are random, so all of them are noise: images and videos show noise and no "
+        "motif, sounds are noise, and structures, boxes, masks and classes have no meaning.";
   section.tables.push_back(std::move(table));
   view.sections.push_back(std::move(section));
 }

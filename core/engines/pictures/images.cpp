@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/scenario/pictures.hpp"
-
+// Results which a metric calls images (Metric::images), videos and sounds. An image is reduced to
+// at most 512 pixels a side, but numbers are those of the whole image. A sound [samples, 1] is
+// shown by its spectrogram, and a spectrogram [frames, bands] with frames as columns.
 #include <algorithm>
 #include <cmath>
 
 #include "core/base/base64.hpp"
 #include "core/base/png.hpp"
 #include "core/base/sound.hpp"
+#include "core/exec/picture.hpp"
 
 namespace fk {
 
@@ -149,24 +151,20 @@ Picture difference_picture(const ShownImage& image, const std::string& side, con
   return picture;
 }
 
-}  // namespace
-
-void add_pictures(const Metric& metric, const std::string& side, const Answers& got,
-                  const Answers& want, std::vector<Picture>& all) {
-  if (want.empty()) return;
-  const auto& [id, right] = *want.begin();
-  const auto own = got.find(id);
-  const bool first = all.empty();
-  for (const ShownImage& image : metric.images(right)) {
-    const Drawable wanted = drawable(right, image.result);
+void add_image_pictures(const PictureTask& task, std::vector<Picture>& all) {
+  for (const ShownImage& image : task.metric.images(task.want)) {
+    const Drawable wanted = drawable(task.want, image.result);
     if (wanted.shape.empty()) continue;
-    if (first) all.push_back(picture_of(image, kReferenceSide, wanted));
-    if (own == got.end()) continue;
-    const Drawable drawn = drawable(own->second, image.result);
+    if (task.first) all.push_back(picture_of(image, kReferenceSide, wanted));
+    if (!task.got) continue;
+    const Drawable drawn = drawable(*task.got, image.result);
     if (drawn.shape != wanted.shape || drawn.which != wanted.which) continue;
-    all.push_back(picture_of(image, side, drawn));
-    all.push_back(difference_picture(image, side, drawn, wanted));
+    all.push_back(picture_of(image, task.side, drawn));
+    all.push_back(difference_picture(image, task.side, drawn, wanted));
   }
 }
+FK_PICTURES(images, add_image_pictures);
+
+}  // namespace
 
 }  // namespace fk
