@@ -2,6 +2,7 @@
 # What a vendor needs to build a plugin elsewhere: headers of the ABI and of every contract, the version
 # script, and `find_package(fk_plugin)`; and what a user needs to run: binaries, registry, scenarios.
 include(GNUInstallDirs)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME host)
 set(fk_share ${CMAKE_INSTALL_DATADIR}/fk-host)
 install(DIRECTORY plugin_api/fk DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.map")
@@ -33,7 +34,19 @@ install(CODE "
   endforeach()
   fk_manual(bash bash-completion/completions/fk-host)
   fk_manual(zsh zsh/site-functions/_fk-host)
-  fk_manual(fish fish/vendor_completions.d/fk-host.fish)")
+  fk_manual(fish fish/vendor_completions.d/fk-host.fish)" COMPONENT host)
+# The distribution's libraries, for an archive which runs elsewhere: `cmake --install BUILD --component libraries`. A
+# candidate needs the newest C++ runtime of its machine, so the compiler's libraries stay out, as do the driver's.
+install(CODE "
+  file(GLOB modules \"${PROJECT_BINARY_DIR}/plugins/*.so\" \"${PROJECT_BINARY_DIR}/backends/*.so\")
+  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES \"$<TARGET_FILE:fk-host>\" \"$<TARGET_FILE:fk-header>\" MODULES \${modules}
+       RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR absent
+       PRE_EXCLUDE_REGEXES [[^ld-linux]] [[^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s|gomp)\\.so]] [[^lib(cud|cublas|nv|nccl)]])
+  if(absent)
+    message(FATAL_ERROR \"not found: \${absent}\")
+  endif()
+  file(INSTALL \${found} DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/fk-host/lib\" FOLLOW_SYMLINK_CHAIN)"
+        COMPONENT libraries EXCLUDE_FROM_ALL)
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/fk_plugin-config.cmake.in ${PROJECT_BINARY_DIR}/fk_plugin-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fk_plugin

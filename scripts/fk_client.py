@@ -130,8 +130,12 @@ def main():
     print()
 
 
-if __name__ == "__main__":
+def program():
     try:
         main()
     except (ServiceError, OSError) as error:
         sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    program()

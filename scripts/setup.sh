@@ -12,7 +12,10 @@ fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-d
 fk_test_packages="catch2 python3"
 # The host is built without them too: verdicts are then not stored, receipts not signed, the service has no workers on
 # other machines, pages have no images, and there are no OpenCL devices.
-fk_optional_packages="libsqlite3-dev libssl-dev libhiredis-dev libpng-dev ocl-icd-opencl-dev pocl-opencl-icd"
+fk_library_packages="libsqlite3-dev libssl-dev libhiredis-dev libpng-dev ocl-icd-opencl-dev"
+fk_optional_packages="$fk_library_packages pocl-opencl-icd"
+# What scripts/package.sh runs.
+fk_packaging_packages="dpkg-dev file git python3-hatchling xz-utils"
 # With which the tests start ranks. Installing them starts daemons where systemd runs, which nobody asked for there.
 fk_launcher_packages="openmpi-bin slurmctld slurmd slurm-client munge"
 
@@ -24,6 +27,8 @@ fk_want_packages() {
   for package in "$@"; do fk_installed "$package" || missing+=("$package"); done
   ((${#missing[@]})) || return 0
   [[ $EUID -eq 0 ]] || sudo=(sudo -n)
+  # An empty machine has no lists of packages yet.
+  apt-cache show "${missing[@]}" >/dev/null 2>&1 || "${sudo[@]}" apt-get update -qq >/dev/null 2>&1 || true
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
     echo "built without ${missing[*]}: what needs them is off" >&2
 }
