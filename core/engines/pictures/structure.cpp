@@ -20,7 +20,7 @@ void draw_trace(const PlaceFrame& frame, const Places& atoms, int64_t colour, do
   const int64_t step = (std::ssize(atoms) + kAtomsMost - 1) / kAtomsMost;
   const auto at = frame.at(atoms, step);
   drawing.marks.push_back({"line", colour, width, at});
-  drawing.marks.push_back({"dots", colour, 3 * width, at});
+  drawing.marks.push_back({"dots", colour, width + 3, at});
   drawing.keys.push_back({colour, words});
 }
 
