@@ -37,3 +37,4 @@ else()
  The package takes the place of the program of fk-host, which has no CUDA.")
   set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/preinst ${CMAKE_CURRENT_LIST_DIR}/postrm)
 endif()
+set(CPACK_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION_SUMMARY})  # CPack insists on it
