@@ -54,7 +54,7 @@ papers() {
 # archive ROOT NAME WORK: packs ROOT as NAME.tar.xz. Order, owners and times are fixed.
 archive() {
   find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu --transform "s,^\.,$2," -cf - . | xz -T1 -6 >"$3/$2.tar.xz"
+  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu --transform "flags=r;s,^\.,$2," -cf - . | xz -T1 -6 >"$3/$2.tar.xz"
 }
 
 # deb ROOT PACKAGE WORK: ROOT is what lies below /usr.
@@ -70,7 +70,7 @@ deb() {
     cp "$here/$2.lintian-overrides" "$1/share/lintian/overrides/$2"
   fi
   find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  (cd "$3" && cpack --config "$here/deb.cmake" -D "FK_PACKAGE=$2" -D "FK_ROOT=$1" -D "FK_REVISION=$revision" -D "FK_ARCH=$arch" >"$3/log") ||
+  (cd "$3" && FK_PACKAGE="$2" FK_ROOT="$1" FK_REVISION="$revision" FK_ARCH="$arch" cpack --config "$here/deb.cmake" >"$3/log") ||
     { cat "$3/log" >&2; exit 3; }
 }
 

@@ -39,16 +39,11 @@ def library_packages(root):
             inside.add(path.name)
             needed.update(re.findall(r"\(NEEDED\).*\[(.+)\]", output("readelf", "-dW", path)))
     cache = dict(re.findall(r"^\t(\S+) \(.*x86-64.*\) => (\S+)$", output("/sbin/ldconfig", "-p"), re.M))
-    packages, bundled = set(), set()
-    for name in sorted(needed):
-        if name not in cache:
-            continue  # a library of the CUDA toolkit
-        real = os.path.realpath(cache[name])
-        spellings = {real, real.removeprefix("/usr"), "/usr" + real.removeprefix("/usr")}
-        for package in owners(sorted(spellings)).values():
-            packages.add(package)
-            if pathlib.Path(real).name in inside:
-                bundled.add(package)
+    # A name without an entry is a library of the CUDA toolkit. dpkg knows /lib or /usr/lib, which are one folder.
+    real = {os.path.realpath(cache[name]).removeprefix("/usr") for name in needed if name in cache}
+    owner = {path.removeprefix("/usr"): package for path, package in owners(sorted(real | {"/usr" + path for path in real})).items()}
+    packages = set(owner.values())
+    bundled = {package for path, package in owner.items() if pathlib.Path(path).name in inside}
     return packages, bundled
 
 
