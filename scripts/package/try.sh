@@ -52,7 +52,7 @@ grep -q '^PASS' check.txt
 "$host" bench mine --json bench.json
 grep -qE '"status": "(faster|same|slower)"' bench.json  # right, whatever its speed
 "$host" run llama3.1 --profile tiny --candidate mine >candidate.txt
-grep -q 'candidate .* correct' candidate.txt
+grep -qE '^ +mine +correct' candidate.txt
 EOF
 }
 
