@@ -5,8 +5,8 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME $ENV{FK_PACKAGE})
 set(CPACK_PACKAGE_VERSION $ENV{FK_REVISION})
 set(CPACK_PACKAGE_FILE_NAME $ENV{FK_PACKAGE}_$ENV{FK_REVISION}_$ENV{FK_ARCH})
-set(CPACK_INSTALLED_DIRECTORIES "$ENV{FK_ROOT};/")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALLED_DIRECTORIES "$ENV{FK_ROOT};/usr")
+set(CPACK_PACKAGING_INSTALL_PREFIX /)
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE $ENV{FK_ARCH})
 set(CPACK_DEBIAN_PACKAGE_VERSION $ENV{FK_REVISION})
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "fk-host developers <fk-host@localhost>")
@@ -19,12 +19,12 @@ if("$ENV{FK_PACKAGE}" STREQUAL fk-host)
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, python3")
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "fk-host-cuda, pocl-opencl-icd | opencl-icd, cmake")
   set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "judges kernels inside whole models")
-  set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "fk-host decides if a kernel is correct, and if it makes real models faster.
- A kernel is a shared library with a small C interface. The host loads it
- into whole models beside trusted kernels, and reports correctness and speed.
- .
- This package has the host, its providers for the CPU and OpenCL, the
- headers, the contracts of all ops, and models with their scenarios.")
+  set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "fk-host decides if a kernel is correct, and if it makes real models
+faster. A kernel is a shared library with a small C interface. The host loads it
+into whole models beside trusted kernels, and reports correctness and speed.
+
+This package has the host, its providers for the CPU and OpenCL, the
+headers, the contracts of all ops, and models with their scenarios.")
 else()
   set(CPACK_DEBIAN_PACKAGE_SECTION contrib/devel)
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "fk-host (= $ENV{FK_REVISION})")
@@ -33,8 +33,8 @@ else()
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cuda-toolkit | nvidia-cuda-toolkit")
   set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "judges CUDA kernels inside whole models")
   set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "The host with NVIDIA's GPUs as devices, and the providers for them.
- .
- The package takes the place of the program of fk-host, which has no CUDA.")
+
+The package takes the place of the program of fk-host, which has no CUDA.")
   set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/preinst ${CMAKE_CURRENT_LIST_DIR}/postrm)
 endif()
 set(CPACK_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION_SUMMARY})  # CPack insists on it

@@ -49,10 +49,10 @@ grep -q 'baseline .* correct' run.txt
 "$host" build mine
 "$host" check mine | tee check.txt
 grep -q '^PASS' check.txt
-"$host" bench mine --json bench.json || test $? = 1  # as slow as the baseline, or slower
-grep -q '"correct": *true' bench.json
+"$host" bench mine --json bench.json
+grep -qE '"status": "(faster|same|slower)"' bench.json  # right, whatever its speed
 "$host" run llama3.1 --profile tiny --candidate mine >candidate.txt
-grep -q 'candidate .* correct' candidate.txt
+grep -qE '^ +mine +correct' candidate.txt
 EOF
 }
 
