@@ -14,6 +14,7 @@
 #include "core/exec/ranking.hpp"
 #include "core/scenario/checkpoint_fit.hpp"
 #include "core/scenario/drive_round.hpp"
+#include "core/scenario/few_values.hpp"
 #include "core/scenario/golden_case.hpp"
 #include "core/scenario/memory_budget.hpp"
 #include "core/scenario/model_verdict.hpp"
@@ -340,10 +341,10 @@ class Verifier {
 
   void judge_values(const std::string& what, Tensor got, const Tensor& want) {
     const Difference d = compare(got, want, options_.dtype == DType::f32 ? limit_ : -1);
-    const double measure = options_.dtype == DType::f32 ? d.max_error_of_spread : d.rms_of_spread;
-    const bool ok = d.nan_count == 0 && measure <= limit_;
-    report_.rows.push_back(
-        {what, true, ok, d.rms_of_spread, d.max_error_of_spread, limit_, ok ? "" : d.pattern});
+    const double share = share_of_few(d, want);
+    const double rms = share * d.rms_of_spread, worst = share * d.max_error_of_spread;
+    const bool ok = d.nan_count == 0 && (options_.dtype == DType::f32 ? worst : rms) <= limit_;
+    report_.rows.push_back({what, true, ok, rms, worst, limit_, ok ? "" : d.pattern});
     if (options_.save.empty()) return;
     std::string name = what;
     if (const size_t colon = name.find(": "); colon != std::string::npos)
