@@ -92,12 +92,14 @@ class Client:
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
 
-    def wait(self, id, seconds=3600):
-        """The job when it has ended. A server that is started again in between is asked again."""
+    def wait(self, id, seconds=3600, told=None):
+        """The job when it has ended; told(job) at each change. A server that is started again in between is asked again."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
                 for job in self.events(id):
+                    if told:
+                        told(job)
                     if job["state"] in OVER:
                         return job
             except OSError:
@@ -121,9 +123,8 @@ def main():
     options = {"ops": a.ops, "size": a.size, "seconds": a.seconds, "notes": a.notes and json.loads(pathlib.Path(a.notes).read_text())}
     options = {key: value for key, value in options.items() if value is not None}
     id = client.submit(a.file, a.language, **options)["id"]
-    for job in client.events(id):
-        print(job["state"], job["place"] or "", job["step"], file=sys.stderr)
-    job = client.wait(id)
+    print(f"job {id}", file=sys.stderr)
+    job = client.wait(id, told=lambda job: print(job["state"], job["place"] or "", job["step"], file=sys.stderr))
     if job["state"] != "done":
         sys.exit(f"{job['state']}: {job['why']}")
     json.dump(client.result(id), sys.stdout, indent=1)

@@ -14,7 +14,7 @@ namespace fk {
 
 namespace {
 
-constexpr double kRewardLeast = -1, kRewardMost = 3;
+constexpr double kRewardFailed = -2, kRewardLeast = -1, kRewardMost = 3;
 constexpr unsigned kTrain = 80, kValidation = 90;  // of 100
 
 double reward_for(double speed) {
@@ -67,7 +67,7 @@ bool failed(const JudgedProgram& p) {
 std::optional<Reward> reward_of(const ProgramVerdict& v) {
   const auto status = status_of(v.status);
   if (!status) return std::nullopt;
-  if (is_failure(*status)) return Reward{kRewardLeast, kRewardLeast, kRewardLeast};
+  if (is_failure(*status)) return Reward{kRewardFailed, kRewardFailed, kRewardFailed};
   if (!v.right()) return std::nullopt;
   if (!v.speed || !v.low || !v.high) return Reward{0, kRewardLeast, kRewardMost};
   return Reward{reward_for(*v.speed), reward_for(*v.low), reward_for(*v.high)};

@@ -99,7 +99,9 @@ void fields(Visitor& v, Trajectory& t) {
   TrajectoryAction action{p.notes.strategy, p.notes.stage, t.diff, p.notes.predicted_gain, p.files};
   TrajectoryResult result{p.verdict.status, p.verdict.why,  p.verdict.device, p.verdict.right(), {},
                           t.over_parent,    t.over_baseline};
-  if (t.parent && t.parent->verdict.right()) result.kept_right = p.verdict.right();
+  const auto status = status_of(p.verdict.status);
+  const bool known = status && (is_right(*status) || is_failure(*status));
+  if (known && t.parent && t.parent->verdict.right()) result.kept_right = is_right(*status);
   Provenance from{p.notes.author, p.created, p.verdict.host, p.verdict.receipt,
                   p.notes.license.empty() ? "NOASSERTION" : p.notes.license};
   v("id", p.id, "id of the program");

@@ -70,7 +70,7 @@ void write_all(int fd, std::string_view text, const std::string& name) {
   while (!text.empty()) {
     const ssize_t put = ::write(fd, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) fail(name, "cannot be written: " + reason(errno));
+    if (put <= 0) fail_host(name, "cannot be written: " + reason(errno));  // such as a full disk
     text.remove_prefix(static_cast<std::size_t>(put));
   }
 }

@@ -33,7 +33,7 @@ void write_into(const std::string& file, const std::string& text) {
   std::FILE* out = std::fopen(file.c_str(), "we");
   if (!out) fail(file, "cannot be written: " + errno_text());
   const bool written = std::fputs(text.c_str(), out) >= 0;
-  if (std::fclose(out) != 0 || !written) fail(file, "cannot be written: " + errno_text());
+  if (std::fclose(out) != 0 || !written) fail_host(file, "cannot be written: " + errno_text());
 }
 
 // Replaces unsafe characters in untrusted names and texts, which readers of the report will show.
@@ -127,7 +127,11 @@ void need_writable(const std::string& file) {
   // As write_file_atomic() does it. A right on paper may be none, on a full disk for example.
   std::string probe = target.string() + ".XXXXXX";
   const int fd = ::mkstemp(probe.data());
-  if (fd < 0) fail(file, "cannot be written: " + errno_text());
+  if (fd < 0) {
+    const std::string why = "cannot be written: " + errno_text();
+    if (errno == ENOSPC || errno == EDQUOT || errno == EIO) fail_host(file, why);
+    fail(file, why);
+  }
   ::unlink(probe.c_str());
   ::close(fd);
 }

@@ -104,7 +104,7 @@ Ratio ratio_of(std::span<const double> log_ratios, double band) {
   out.value = std::exp(mean.value);
   // A single block has no width. Its noise is unknown, but assumed below a factor of two.
   const bool single = log_ratios.size() < 2, slow = out.value * kAlone < 1;
-  if (single && slow) out.low = out.value / kAlone, out.high = out.value * kAlone;
+  if (single) out.low = out.value / kAlone, out.high = out.value * kAlone;
   out.speed = single && !slow ? Speed::unknown : speed_of(out.low, out.high, band);
   return out;
 }

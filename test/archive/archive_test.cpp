@@ -192,6 +192,17 @@ TEST_CASE("archive: mutations") {
   CHECK(mutations_of({{"x.rs", "fn a() {}"}}, "rust").empty());
 }
 
+// Fails when a failure of the host counts as one of the child.
+TEST_CASE("archive: a failure of the host says nothing of a step") {
+  std::vector<JudgedProgram> all = {judged("int p;", "slower", 1), judged("int c;", "environment", 0)};
+  all[0].id = "p", all[1].id = "c";
+  all[1].notes.parents = {"p"};
+  const auto steps = trajectories_of(all, [](const std::string&) { return std::string(); }, {});
+  REQUIRE(steps.size() == 2);
+  CHECK(to_fields(steps[1]).at("result").at("kept_right") == nullptr);
+  CHECK_FALSE(steps[1].reward);
+}
+
 // Fails when a filter lets a slow or uncertain step pass, or a pair has a right loser without
 // proof.
 TEST_CASE("archive: training records") {
@@ -219,7 +230,7 @@ TEST_CASE("archive: training records") {
   CHECK(pairs == std::vector<std::string>{"fast>bit", "fast>wrong", "bit>wrong"});
   CHECK(rewards_of(steps).size() == 4);
   CHECK(reward_of(all[1].verdict)->value == 1);
-  CHECK(reward_of(all[3].verdict)->high == -1);
+  CHECK(reward_of(all[3].verdict)->high == -2);
   CHECK(to_fields(steps[1]).at("result").at("kept_right") == true);
   CHECK(to_fields(steps[3]).at("result").at("kept_right") == false);
   CHECK(to_fields(steps[0]).at("result").at("kept_right") == nullptr);

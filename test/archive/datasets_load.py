@@ -37,5 +37,5 @@ for kind, rows in (("steps", 2), ("preferences", 0), ("rewards", 2)):
         table = datasets.load_dataset("json", data_files=str(file), split="train", cache_dir=str(work / "datasets"))
         assert len(table) == rows, (kind, table)
         assert {"split", "op", "family"} <= set(table.column_names), table.column_names
-        assert (table[1]["reward"]["value"], table[0]["op"]) == (-1, "silu_and_mul"), table[1]
+        assert (table[1]["reward"]["value"], table[0]["op"]) == (-2, "silu_and_mul"), table[1]
 shutil.rmtree(work)

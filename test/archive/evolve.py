@@ -114,7 +114,7 @@ assert len(lines) >= 4 and len({frozenset(line) for line in lines}) == 1 and {li
 refined = [line for line in lines if line["state"]["parent"]]
 assert refined and all(line["state"]["source"] and line["state"]["feedback"] and line["action"]["diff"].startswith("--- ") for line in refined)
 failed = [line for line in lines if line["result"]["status"] == "compile_error"]
-assert failed and all(line["reward"] == {"value": -1, "low": -1, "high": -1} for line in failed)
+assert failed and all(line["reward"] == {"value": -2, "low": -2, "high": -2} for line in failed)
 assert all(line["provenance"]["license"] == "NOASSERTION" and line["provenance"]["author"] for line in lines)
 for kind, keys in (("supervised", {"completion", "gain"}), ("preferences", {"chosen", "rejected"}), ("rewards", {"completion", "reward"})):
     done = run("trajectories", "export", "--kind", kind, "--min-gain", "0.01", "--min-low", "0", "--output", work / f"{kind}.jsonl")

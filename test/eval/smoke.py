@@ -110,6 +110,8 @@ board = call("leaderboard", "--json")
 rows = json.loads(board.stdout)
 assert validate(rows, json.loads((source / "docs/schema/leaderboard.json").read_text())) is None
 assert [(r["rank"], r["submission"], r["id"]) for r in rows["rows"]] == [(1, "mixed", e["id"])] and rows["rows"][0]["signed_by"] == rows["signed_by"], rows
+absent = call("leaderboard", "--folder", work / "absent")
+assert absent.returncode == 2 and "there is no such folder" in absent.stderr, absent
 forged = json.loads(file.read_text())
 forged["author"] = "somebody else"
 file.write_text(json.dumps(forged))

@@ -18,7 +18,7 @@ varies = [
     (r"\d[\d.]* (ns|us|ms|s|min)\b", "TIME"),
     (r"\d\.\d+e[-+]\d+", "NUMBER"),
     (r"\b(slower|same|faster|cannot_tell)\b", "SPEED"),
-    (r"on cpu \(.*?\)", "on cpu (NAME)"),
+    (r"on cpu \(.*\)", "on cpu (NAME)"),
     (r"\s+", " "),
 ]
 

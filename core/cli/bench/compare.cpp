@@ -176,10 +176,11 @@ std::string untimed_because(const CompareDocument& d) {
 // Why the times do not tell, and the next step, as a race has said; empty: they tell.
 std::string untold_because(const CompareDocument& d) {
   if (d.ratio.speed != Speed::unknown) return "";
-  for (const Verdict* verdict : {&d.first_verdict, &d.second_verdict})
+  for (const auto& [name, verdict] :
+       {std::pair(&d.first, &d.first_verdict), std::pair(&d.second, &d.second_verdict)})
     if (verdict->status == Status::cannot_tell)
-      return "  why " + excerpt(verdict->why, 600) + "\n  next " + excerpt(verdict->next, 300) +
-             "\n";
+      return "  why the race of " + excerpt(*name, 200) + ": " + excerpt(verdict->why, 600) +
+             "\n  next " + excerpt(verdict->next, 300) + "\n";
   return "  next More --seconds make the interval narrower, if the machine is idle.\n";
 }
 

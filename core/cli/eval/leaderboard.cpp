@@ -147,6 +147,9 @@ void print_ranking(const std::vector<RankedRow>& rows, const std::string& own) {
 int leaderboard(LeaderboardArguments& a) {
   a.json.open();
   std::vector<std::filesystem::path> folders(a.folders.begin(), a.folders.end());
+  for (const auto& folder : folders)
+    if (std::error_code none; !std::filesystem::is_directory(folder, none))
+      fail(folder.string(), "there is no such folder", "fk-host eval --folder makes one");
   if (folders.empty()) folders = {evaluations_dir()};
   LeaderboardDocument out;
   std::vector<std::string> suites;

@@ -203,6 +203,8 @@ TEST_CASE("timer_knows_nothing_from_one_block") {
   CHECK(alone(0.01).speed == fk::Speed::slower);
   CHECK(alone(0.01).low < alone(0.01).high);
   CHECK(alone(0.7).speed == fk::Speed::unknown);
+  CHECK(alone(0.7).low < 0.5);
+  CHECK(alone(0.7).high > 1);
   CHECK(alone(100).speed == fk::Speed::unknown);
 }
 
