@@ -262,7 +262,9 @@ assert server.end(signal.SIGINT) == 0
 
 # A queue of the first version, whose jobs have no stage: its job is judged.
 with contextlib.closing(sqlite3.connect(work / "own/queue.sqlite")) as old:
-    old.executescript("""DROP INDEX jobs_by_stage;
+    old.executescript("""DROP TRIGGER job_ends; DROP TRIGGER job_goes; DROP TABLE texts; DROP INDEX jobs_by_stage;
+        ALTER TABLE jobs ADD COLUMN request TEXT NOT NULL DEFAULT ''; ALTER TABLE jobs ADD COLUMN document TEXT NOT NULL DEFAULT '';
+        ALTER TABLE jobs ADD COLUMN log TEXT NOT NULL DEFAULT '';
         ALTER TABLE jobs DROP COLUMN stage; ALTER TABLE clients DROP COLUMN time_turn;
         CREATE INDEX jobs_by_state ON jobs(state, client, number); PRAGMA user_version=1;
         INSERT INTO clients(client) VALUES('127.0.0.1')""")
