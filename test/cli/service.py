@@ -156,6 +156,10 @@ head = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer 0123456789ab
 assert " 400 " in raw(port, head + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{{")
 assert " 415 " in raw(port, head + b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
 assert " 413 " in raw(port, head + b"Content-Type: application/json\r\nContent-Length: 9999999\r\n\r\n")
+assert " 401 " in raw(port, b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n")  # a stranger's body is not read
+large = http.client.HTTPConnection("127.0.0.1", port, timeout=60)  # all of it is sent, and then the answer is read
+large.request("POST", "/v1/jobs", b" " * (8 << 20), {"Authorization": "Bearer 0123456789abcdef-ann", "Content-Type": "application/json"})
+assert large.getresponse().status == 413
 assert " 431 " in raw(port, head + b"X: " + b"x" * 20000)
 assert " 400 " in raw(port, b"nonsense\r\n\r\n")
 
