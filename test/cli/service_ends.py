@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """service_ends.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: ends of jobs of `fk-host serve --http` for which no candidate is to blame.
 Fails when a failure of the machine becomes a verdict, when a job runs twice, when the end of a job is lost because the queue's file was
-locked, when one client's jobs push out another's, or when a job gets sockets of the server."""
+locked, when one client's jobs push out another's, when a job gets sockets of the server, or when a killed judge stays away."""
 import atexit, contextlib, json, os, pathlib, shutil, sqlite3, sys, tempfile
 
 host, source, good, bad = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
@@ -112,5 +112,14 @@ else:
     raise AssertionError("the oldest job is not forgotten")
 assert bob.job("11")["state"] == "cancelled"
 print("ok    a client that fills the queue", flush=True)
+
+# A killed process with the oracle is started again.
+for words in ("serve --device cpu ", "serve --device cpu --checks "):
+    judges = lambda: [pid for pid, line in processes_with("FK_ENDS", work) if line == "fk-host " + words]
+    [killed] = judges()
+    os.kill(killed, 9)
+    wait(lambda: judges() not in ([], [killed]), lambda: processes_with("FK_ENDS", work), 60)
+assert ann.wait(ann.submit(good, name="after", size="smoke", seconds=0)["id"])["status"] == "correct"
+print("ok    a killed judge", flush=True)
 assert server.end() == 0
 wait(lambda: not processes_with("FK_ENDS", work), lambda: processes_with("FK_ENDS", work), 30)
