@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """service_ends.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: ends of jobs of `fk-host serve --http` for which no candidate is to blame.
 Fails when a failure of the machine becomes a verdict, when a job runs twice, when the end of a job is lost because the queue's file was
-locked, when one client's jobs push out another's, when a job gets sockets of the server, or when a killed judge stays away."""
-import atexit, contextlib, json, os, pathlib, shutil, sqlite3, sys, tempfile
+locked, when one client's jobs push out another's, when a job gets sockets of the server, when a killed judge stays away, or when `bench
+--remote` gives up at a server which is away for a moment."""
+import atexit, contextlib, http.server, json, os, pathlib, shutil, sqlite3, subprocess, sys, tempfile, threading, urllib.request
 
 host, source, good, bad = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
 sys.path += [str(source / "scripts"), str(source / "scripts/judge")]
@@ -121,5 +122,38 @@ for words in ("serve --device cpu ", "serve --device cpu --checks "):
     wait(lambda: judges() not in ([], [killed]), lambda: processes_with("FK_ENDS", work), 60)
 assert ann.wait(ann.submit(good, name="after", size="smoke", seconds=0)["id"])["status"] == "correct"
 print("ok    a killed judge", flush=True)
+
+
+# A server which has no answer when `bench --remote` asks for the verdict is asked again.
+class Between(http.server.BaseHTTPRequestHandler):
+    refused = 0
+
+    def do_GET(self):
+        if self.path.endswith("/result") and not Between.refused:
+            Between.refused += 1
+            return self.answer(503, b"{}")
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {"Authorization": self.headers["Authorization"], "Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(server.url + self.path, body or None, headers)) as found:
+            self.answer(found.status, found.read())
+
+    do_POST = do_GET
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+between = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between)
+threading.Thread(target=between.serve_forever, daemon=True).start()
+done = subprocess.run([host, "bench", str(good), "--remote", f"http://127.0.0.1:{between.server_port}", "--size", "smoke", "--seconds", "0"],
+                      env=dict(place.env, FK_TOKEN="0123456789abcdef-ann"), capture_output=True, text=True, timeout=120)
+assert done.returncode == 0 and "correct" in done.stdout and Between.refused == 1, done
+print("ok    a server that is away for a moment", flush=True)
 assert server.end() == 0
 wait(lambda: not processes_with("FK_ENDS", work), lambda: processes_with("FK_ENDS", work), 30)
