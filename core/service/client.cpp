@@ -147,16 +147,18 @@ Json ServiceClient::judged(const JobRequest& request,
     if (job != last) tell(job);
     last = job;
     const std::string state = job.value("state", "");
-    if (state == "done") return ask("GET", path + "/result");
-    if (state != "queued" && state != "running")
+    const bool done = state == "done";
+    if (!done && state != "queued" && state != "running")
       fail(url_, "the job is " + printable(state) + ", and has no verdict",
            printable(job.value("why", "")));
-    std::this_thread::sleep_for(kLookAgain);
     try {
+      if (done) return ask("GET", path + "/result");
+      std::this_thread::sleep_for(kLookAgain);
       job = ask("GET", path);
       heard = now_seconds();
     } catch (const HostError&) {
       if (now_seconds() - heard > kAwaySeconds) throw;
+      std::this_thread::sleep_for(kLookAgain);
     }
   }
 }

@@ -21,6 +21,7 @@
 #endif
 #include <poll.h>
 
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -47,6 +48,8 @@ constexpr auto kPatience = std::chrono::seconds(30);  // for a request, and betw
 constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kBeat = std::chrono::seconds(15);
 constexpr uint32_t kHeaderMost = 16 << 10;
+constexpr auto kLinger = std::chrono::seconds(5);
+constexpr size_t kLingerMost = size_t{64} << 20;  // bytes
 
 // The address and port of "127.0.0.1:8080".
 Tcp::endpoint endpoint_of(const std::string& text) {
@@ -206,10 +209,22 @@ struct HttpServer::State {
     }
   }
 
+  // Drops the rest of a request, until its client has the answer and closes. A client that still
+  // sends when the connection closes would lose the answer.
+  template <class Stream>
+  net::awaitable<void> drop_rest(Stream& stream) {
+    std::array<char, 16 << 10> bytes{};
+    Fault fault;
+    beast::get_lowest_layer(stream).expires_after(kLinger);
+    for (size_t dropped = 0; !fault && dropped < kLingerMost;)
+      dropped += co_await stream.async_read_some(net::buffer(bytes), with(fault));
+  }
+
   template <class Stream>
   net::awaitable<void> refuse(Stream& stream, unsigned status, const std::string& what,
                               const std::string& hint = "") {
     co_await send(stream, response_of(app.fault(status, what, hint), 11, false));
+    co_await drop_rest(stream);
   }
 
   template <class Stream>
@@ -222,11 +237,15 @@ struct HttpServer::State {
       Fault fault;
       beast::get_lowest_layer(stream).expires_after(kPatience);
       co_await http::async_read_header(stream, buffer, parser, with(fault));
-      if (!fault && parser.get()[http::field::expect] == "100-continue") {
+      ApiRequest asked;
+      if (!fault) asked.client = client_of(parser.get(), address);
+      // The body of a stranger's request would cost memory.
+      const bool unread = !fault && asked.client.empty() && !parser.is_done();
+      if (!fault && !unread && parser.get()[http::field::expect] == "100-continue") {
         http::response<http::empty_body> go(http::status::continue_, 11);
         co_await http::async_write(stream, go, with(fault));
       }
-      if (!fault) co_await http::async_read(stream, buffer, parser, with(fault));
+      if (!fault && !unread) co_await http::async_read(stream, buffer, parser, with(fault));
       if (fault == http::error::body_limit) {
         co_await refuse(stream, 413, "its body is too large",
                         human_bytes(static_cast<int64_t>(app.body_most())));
@@ -243,10 +262,8 @@ struct HttpServer::State {
       }
       if (fault) co_return;
       const auto request = parser.release();
-      ApiRequest asked;
       asked.method = text_of(request.method_string());
       asked.target = text_of(request.target());
-      asked.client = client_of(request, address);
       asked.type = text_of(request[http::field::content_type]);
       asked.body = request.body();
       ApiAnswer answer = app.answer(asked);
@@ -257,9 +274,11 @@ struct HttpServer::State {
         co_return;
       }
       if (answer.later && !answer.streams && !co_await await_answer(stream, answer)) co_return;
-      Response response = response_of(answer, request.version(), request.keep_alive() && !draining);
+      const bool stay = request.keep_alive() && !draining && !unread;
+      Response response = response_of(answer, request.version(), stay);
       if (asked.method == "HEAD") response.body().clear();  // with the length of GET's body
       keep = co_await send(stream, std::move(response));
+      if (unread) co_await drop_rest(stream);
     }
   }
 

@@ -64,7 +64,7 @@ JobQueue::Counts JobQueue::counts() { return {}; }
 namespace {
 
 constexpr int kPatienceMs = 10'000;
-constexpr int64_t kVersion = 2;  // PRAGMA user_version of the tables below
+constexpr int64_t kVersion = 3;  // PRAGMA user_version of the tables below
 
 // `turn` of a client grows with each of its checks, `time_turn` with each of its timings. `number`
 // orders jobs by arrival.
@@ -86,6 +86,22 @@ ALTER TABLE jobs ADD COLUMN stage TEXT NOT NULL DEFAULT 'check';
 ALTER TABLE clients ADD COLUMN time_turn INTEGER NOT NULL DEFAULT 0;
 DROP INDEX jobs_by_state;
 CREATE INDEX jobs_by_stage ON jobs(state, stage, client, number);
+)";
+// Long texts in rows of their own, so that nobody reads them who asks for states.
+constexpr const char* kTextsOfJobs = R"(
+CREATE TABLE texts(number INTEGER PRIMARY KEY, request TEXT NOT NULL DEFAULT '',
+  document TEXT NOT NULL DEFAULT '', log TEXT NOT NULL DEFAULT '');
+INSERT INTO texts SELECT number, request, document, log FROM jobs;
+ALTER TABLE jobs DROP COLUMN request;
+ALTER TABLE jobs DROP COLUMN document;
+ALTER TABLE jobs DROP COLUMN log;
+DROP INDEX jobs_by_stage;
+CREATE INDEX jobs_by_stage ON jobs(state, stage, client, number, bytes);
+CREATE TRIGGER job_ends AFTER UPDATE OF state ON jobs
+  WHEN new.state IN ('done', 'failed', 'cancelled')
+  BEGIN UPDATE texts SET request='' WHERE number=new.number; END;
+CREATE TRIGGER job_goes AFTER DELETE ON jobs
+  BEGIN DELETE FROM texts WHERE number=old.number; END;
 )";
 
 constexpr const char* kColumns =
@@ -211,8 +227,9 @@ JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
       fail_host(state_->file.string(), "a newer fk-host made this queue", "use that one");
     Transaction all(db);
     if (found == 0) db.run(kTables);
+    if (found < 2) db.run(kStagesOfJobs);
     if (found < kVersion)
-      db.run(kStagesOfJobs + ("PRAGMA user_version=" + std::to_string(kVersion)));
+      db.run(kTextsOfJobs + ("PRAGMA user_version=" + std::to_string(kVersion)));
     const std::string most = std::to_string(kStartsMost);
     // They have ended: counts and clients know it, as of finish().
     const std::string over = " WHERE state='running' AND starts>=" + most;
@@ -220,8 +237,8 @@ JobQueue::JobQueue(const fs::path& folder) : state_(std::make_unique<State>()) {
            " AND jobs.client=clients.client)");
     db.run("INSERT INTO statuses SELECT 'failed', count(*), 0 FROM jobs" + over +
            " GROUP BY state ON CONFLICT(status) DO UPDATE SET ended=ended+excluded.ended");
-    db.run("UPDATE jobs SET state='failed', request='', ended='" + now_text() +
-           "', why='the server ended " + most + " times while it ran'" + over);
+    db.run("UPDATE jobs SET state='failed', ended='" + now_text() + "', why='the server ended " +
+           most + " times while it ran'" + over);
     db.run("UPDATE jobs SET state='queued' WHERE state='running'");
     all.commit();
   });
@@ -237,7 +254,7 @@ JobQueue::Added JobQueue::add(const std::string& client, const std::string& name
     if (!state.empty() && !again) return {id, false, false};
     Statement held(state_->database,
                    "SELECT count(*), coalesce(sum(bytes), 0) FROM jobs WHERE client=? AND state IN "
-                   "('queued', 'running')");
+                   "('queued', 'running') AND stage IN ('check', 'time')");
     held.bind(client);
     held.step();
     const auto bytes = static_cast<int64_t>(request.size());
@@ -251,10 +268,11 @@ JobQueue::Added JobQueue::add(const std::string& client, const std::string& name
         "coalesce(min(time_turn), 0) FROM clients",
         {client});
     Statement put(state_->database,
-                  "INSERT INTO jobs(id, client, name, state, request, bytes, submitted) VALUES(?, "
-                  "?, ?, 'queued', ?, ?, ?)");
-    put.bind(id).bind(client).bind(name).bind(request).bind(bytes).bind(now_text());
+                  "INSERT INTO jobs(id, client, name, state, bytes, submitted) VALUES(?, ?, ?, "
+                  "'queued', ?, ?)");
+    put.bind(id).bind(client).bind(name).bind(bytes).bind(now_text());
     put.step();
+    state_->put("INSERT INTO texts(number, request) VALUES(last_insert_rowid(), ?)", {request});
     all.commit();
     return {id, true, false};
   });
@@ -268,9 +286,10 @@ std::optional<JobQueue::Taken> JobQueue::take(const std::string& device, JobStag
       Statement next(
           state_->database,
           sql_of(stage,
-                 "SELECT j.number, j.id, j.name, j.request, j.client FROM jobs j JOIN "
-                 "clients c ON c.client=j.client WHERE j.state='queued' AND j.stage=$STAGE ORDER "
-                 "BY c.$TURN, c.client, j.number LIMIT 1"));
+                 "SELECT number, id, name, request, client FROM jobs JOIN texts USING(number) "
+                 "WHERE number=(SELECT j.number FROM jobs j JOIN clients c ON c.client=j.client "
+                 "WHERE j.state='queued' AND j.stage=$STAGE ORDER BY c.$TURN, c.client, j.number "
+                 "LIMIT 1)"));
       if (!next.step()) return std::nullopt;
       out = {next.number(0), next.text(1), next.text(2), next.text(3), next.text(4)};
     }
@@ -339,13 +358,13 @@ bool JobQueue::finish(int64_t number, const std::string& status, const std::stri
     const std::string counted = document.empty() ? "failed" : status;
     Transaction all(state_->database);
     Statement end(state_->database,
-                  "UPDATE jobs SET state=?, status=?, document=?, log=?, why=?, ended=?, "
-                  "request='' WHERE number=? AND state='running'");
-    for (const std::string& text : {std::string(document.empty() ? "failed" : "done"), status,
-                                    document, log, why, now_text()})
-      end.bind(text);
+                  "UPDATE jobs SET state=?, status=?, why=?, ended=? WHERE number=? AND "
+                  "state='running'");
+    end.bind(document.empty() ? "failed" : "done").bind(status).bind(why).bind(now_text());
     end.bind(number).step();
     if (sqlite3_changes(state_->database.handle()) == 0) return false;
+    Statement texts(state_->database, "UPDATE texts SET document=?, log=? WHERE number=?");
+    texts.bind(document).bind(log).bind(number).step();
     Statement client(state_->database,
                      "UPDATE clients SET ended=ended+1 WHERE client=(SELECT client FROM jobs WHERE "
                      "number=?)");
@@ -356,9 +375,11 @@ bool JobQueue::finish(int64_t number, const std::string& status, const std::stri
     count.bind(counted).bind(static_cast<int64_t>(seconds * 1e3));
     count.step();
     Statement forget(state_->database,
-                     "DELETE FROM jobs WHERE number IN (SELECT number FROM jobs WHERE state IN "
-                     "('done', 'failed', 'cancelled') ORDER BY number DESC LIMIT -1 OFFSET ?)");
-    forget.bind(kEndedMost);
+                     "DELETE FROM jobs WHERE number IN (SELECT number FROM jobs WHERE "
+                     "client=(SELECT client FROM jobs WHERE number=?) AND state IN ('done', "
+                     "'failed', 'cancelled') AND stage IN ('check', 'time') ORDER BY number DESC "
+                     "LIMIT -1 OFFSET ?)");
+    forget.bind(number).bind(kEndedMost);
     forget.step();
     all.commit();
     return true;
@@ -368,8 +389,7 @@ bool JobQueue::finish(int64_t number, const std::string& status, const std::stri
 bool JobQueue::cancel(const std::string& id) {
   return state_->alone([&] {
     state_->put(
-        "UPDATE jobs SET state='cancelled', request='', ended=? WHERE id=? AND state IN ('queued', "
-        "'running')",
+        "UPDATE jobs SET state='cancelled', ended=? WHERE id=? AND state IN ('queued', 'running')",
         {now_text(), id});
     return sqlite3_changes(state_->database.handle()) > 0;
   });
@@ -398,11 +418,14 @@ std::vector<ServiceJob> JobQueue::list(const std::string& client, int64_t most, 
 }
 
 std::string JobQueue::document(const std::string& id) {
-  return state_->alone([&] { return state_->text("SELECT document FROM jobs WHERE id=?", id); });
+  return state_->alone([&] {
+    return state_->text("SELECT document FROM texts JOIN jobs USING(number) WHERE id=?", id);
+  });
 }
 
 std::string JobQueue::log(const std::string& id) {
-  return state_->alone([&] { return state_->text("SELECT log FROM jobs WHERE id=?", id); });
+  return state_->alone(
+      [&] { return state_->text("SELECT log FROM texts JOIN jobs USING(number) WHERE id=?", id); });
 }
 
 JobQueue::Counts JobQueue::counts() {

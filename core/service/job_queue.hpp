@@ -55,7 +55,7 @@ class JobQueue {
   ~JobQueue();
   JobQueue(const JobQueue&) = delete;
   static constexpr int64_t kStartsMost = 3;
-  static constexpr int64_t kEndedMost = 10'000;  // older results are forgotten
+  static constexpr int64_t kEndedMost = 10'000;  // of one client; older results are forgotten
 
   struct Added {
     std::string id;

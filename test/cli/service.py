@@ -156,6 +156,10 @@ head = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer 0123456789ab
 assert " 400 " in raw(port, head + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{{")
 assert " 415 " in raw(port, head + b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
 assert " 413 " in raw(port, head + b"Content-Type: application/json\r\nContent-Length: 9999999\r\n\r\n")
+assert " 401 " in raw(port, b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n")  # a stranger's body is not read
+large = http.client.HTTPConnection("127.0.0.1", port, timeout=60)  # all of it is sent, and then the answer is read
+large.request("POST", "/v1/jobs", b" " * (8 << 20), {"Authorization": "Bearer 0123456789abcdef-ann", "Content-Type": "application/json"})
+assert large.getresponse().status == 413
 assert " 431 " in raw(port, head + b"X: " + b"x" * 20000)
 assert " 400 " in raw(port, b"nonsense\r\n\r\n")
 
@@ -262,7 +266,9 @@ assert server.end(signal.SIGINT) == 0
 
 # A queue of the first version, whose jobs have no stage: its job is judged.
 with contextlib.closing(sqlite3.connect(work / "own/queue.sqlite")) as old:
-    old.executescript("""DROP INDEX jobs_by_stage;
+    old.executescript("""DROP TRIGGER job_ends; DROP TRIGGER job_goes; DROP TABLE texts; DROP INDEX jobs_by_stage;
+        ALTER TABLE jobs ADD COLUMN request TEXT NOT NULL DEFAULT ''; ALTER TABLE jobs ADD COLUMN document TEXT NOT NULL DEFAULT '';
+        ALTER TABLE jobs ADD COLUMN log TEXT NOT NULL DEFAULT '';
         ALTER TABLE jobs DROP COLUMN stage; ALTER TABLE clients DROP COLUMN time_turn;
         CREATE INDEX jobs_by_state ON jobs(state, client, number); PRAGMA user_version=1;
         INSERT INTO clients(client) VALUES('127.0.0.1')""")

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """service_ends.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: ends of jobs of `fk-host serve --http` for which no candidate is to blame.
 Fails when a failure of the machine becomes a verdict, when a job runs twice, when the end of a job is lost because the queue's file was
-locked, or when a job gets sockets of the server."""
-import atexit, contextlib, json, os, pathlib, shutil, sqlite3, sys, tempfile
+locked, when one client's jobs push out another's, when a job gets sockets of the server, when a killed judge stays away, or when `bench
+--remote` gives up at a server which is away for a moment."""
+import atexit, contextlib, http.server, json, os, pathlib, shutil, sqlite3, subprocess, sys, tempfile, threading, urllib.request
 
 host, source, good, bad = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
 sys.path += [str(source / "scripts"), str(source / "scripts/judge")]
-from fk_client import Client
+from fk_client import Client, ServiceError
 from service_processes import Place, Server, processes_with, wait
 
 work = pathlib.Path(tempfile.mkdtemp())
@@ -15,13 +16,13 @@ atexit.register(shutil.rmtree, work, True)
 rustc, calls = work / "rustc", work / "calls"
 rustc.write_text(f'#!/bin/sh\necho x >> {calls}\n[ $(wc -l < {calls}) -gt $(cat {work}/failures) ] && echo {work}\n')
 rustc.chmod(0o755)
-(work / "tokens").write_text("ann 0123456789abcdef-ann\n")
+(work / "tokens").write_text("ann 0123456789abcdef-ann\nbob 0123456789abcdef-bob\n")
 (work / "tokens").chmod(0o600)
 place = Place(host, work, dict(os.environ, FK_DATA=str(work / "data"), FK_CACHE=str(work / "cache"), RUSTC=str(rustc), FK_ENDS=str(work)))
 queue = work / "queue"
 server = Server(place, queue, "--tokens", str(work / "tokens"), "--log-json")
 atexit.register(lambda: server.process.kill())
-ann = Client(server.url, "0123456789abcdef-ann")
+ann, bob = (Client(server.url, f"0123456789abcdef-{name}") for name in ("ann", "bob"))
 
 
 def logged():
@@ -93,5 +94,66 @@ wait(lambda: begun(job["id"], "check") == 2 and runs(job["id"], "check"), lambda
 assert ann.cancel(job["id"])["state"] == "cancelled"
 print("ok    a queue that is locked", flush=True)
 
+# The server remembers 10,000 ended jobs of each client.
+old = ann.submit(good, name="old", size="smoke", seconds=0)["id"]
+assert ann.wait(old)["status"] == "correct"
+known = ann.jobs()
+with contextlib.closing(sqlite3.connect(queue / "queue.sqlite")) as other:
+    row = "INSERT INTO jobs(id, client, name, state, bytes, submitted, stage) VALUES(?, 'bob', '', 'cancelled', 0, '', ?)"
+    other.executemany(row, [(str(i), ("check", "time")[i % 2]) for i in range(10_010)])
+    other.commit()
+assert bob.wait(bob.submit(good, name="new", size="smoke", seconds=0)["id"])["status"] == "correct"
+assert ann.result(old)["status"] == "correct" and ann.jobs() == known
+assert [len(bob.jobs(1000, skip)) for skip in (0, 9_000, 9_999, 10_000)] == [1000, 1000, 1, 0]
+try:
+    bob.job("10")
+except ServiceError as error:
+    assert error.status == 404
+else:
+    raise AssertionError("the oldest job is not forgotten")
+assert bob.job("11")["state"] == "cancelled"
+print("ok    a client that fills the queue", flush=True)
+
+# A killed process with the oracle is started again.
+for words in ("serve --device cpu ", "serve --device cpu --checks "):
+    judges = lambda: [pid for pid, line in processes_with("FK_ENDS", work) if line == "fk-host " + words]
+    [killed] = judges()
+    os.kill(killed, 9)
+    wait(lambda: judges() not in ([], [killed]), lambda: processes_with("FK_ENDS", work), 60)
+assert ann.wait(ann.submit(good, name="after", size="smoke", seconds=0)["id"])["status"] == "correct"
+print("ok    a killed judge", flush=True)
+
+
+# A server which has no answer when `bench --remote` asks for the verdict is asked again.
+class Between(http.server.BaseHTTPRequestHandler):
+    refused = 0
+
+    def do_GET(self):
+        if self.path.endswith("/result") and not Between.refused:
+            Between.refused += 1
+            return self.answer(503, b"{}")
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {"Authorization": self.headers["Authorization"], "Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(server.url + self.path, body or None, headers)) as found:
+            self.answer(found.status, found.read())
+
+    do_POST = do_GET
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+between = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between)
+threading.Thread(target=between.serve_forever, daemon=True).start()
+done = subprocess.run([host, "bench", str(good), "--remote", f"http://127.0.0.1:{between.server_port}", "--size", "smoke", "--seconds", "0"],
+                      env=dict(place.env, FK_TOKEN="0123456789abcdef-ann"), capture_output=True, text=True, timeout=120)
+assert done.returncode == 0 and "correct" in done.stdout and Between.refused == 1, done
+print("ok    a server that is away for a moment", flush=True)
 assert server.end() == 0
 wait(lambda: not processes_with("FK_ENDS", work), lambda: processes_with("FK_ENDS", work), 30)

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <list>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
@@ -19,26 +21,67 @@
 #include "core/cli/verb.hpp"
 #include "core/service/http.hpp"
 #include "core/service/service.hpp"
+#include "core/worker/process.hpp"
 
 namespace fk {
 
-ReadyJudge::ReadyJudge(const std::string& device, bool checks) {
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ < 0) fail_host("serve", "cannot start a process: " + errno_text());
-  if (pid_ > 0) return;
+namespace {
+
+// Between two starts: of a killed judge, and of one which ended because its device has another one.
+constexpr auto kSoon = std::chrono::seconds(1), kLater = std::chrono::seconds(30);
+
+}  // namespace
+
+ReadyJudge::ReadyJudge(std::string device, bool checks)
+    : device_(std::move(device)), checks_(checks), thread_([this] { keep(); }) {}
+
+ReadyJudge::~ReadyJudge() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    if (pid_ > 0) ::kill(pid_, SIGTERM);
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+pid_t ReadyJudge::start() const {
+  // The server's handler of SIGTERM would take the destructor's signal, and the judge would stay.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child == 0) ::signal(SIGTERM, SIG_DFL);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
   const int null = ::open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
-  ::execl("/proc/self/exe", "fk-host", "serve", "--device", device.c_str(),
-          checks ? "--checks" : nullptr, nullptr);
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);  // the server's sockets, when it is started again
+  ::execl("/proc/self/exe", "fk-host", "serve", "--device", device_.c_str(),
+          checks_ ? "--checks" : nullptr, nullptr);
   ::_exit(127);
 }
 
-ReadyJudge::~ReadyJudge() {
-  ::kill(pid_, SIGTERM);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+void ReadyJudge::keep() {
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    const pid_t child = pid_ = start();
+    if (child < 0) log_warn("a judge of " + device_ + " cannot be started: " + errno_text());
+    lock.unlock();
+    siginfo_t end{};
+    while (child > 0 && ::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) < 0 &&
+           errno == EINTR) {
+    }
+    lock.lock();  // the destructor sends no signal to a number which is free again
+    if (child > 0) ::waitpid(child, nullptr, 0);
+    pid_ = -1;
+    const bool killed = child > 0 && end.si_code != CLD_EXITED;
+    if (killed && !closing_)
+      log_warn("the judge of " + device_ + " was ended by " + signal_name(end.si_status) +
+               ", and is started again");
+    wake_.wait_for(lock, killed ? kSoon : kLater, [&] { return closing_; });
   }
 }
 

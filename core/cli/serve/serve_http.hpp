@@ -2,8 +2,12 @@
 // `fk-host serve --http`: jobs of clients over HTTP (core/service).
 #pragma once
 #include <sys/types.h>
+
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/service/request.hpp"
@@ -20,16 +24,25 @@ struct ServeHttpArguments {
 };
 
 // A process `fk-host serve --device DEVICE`, which jobs ask for their verdicts: its oracle and its
-// contents are ready. Where one runs already, or it ends, jobs judge themselves. Make it before any
-// thread, on the thread that lives longest.
+// contents are ready. Where another server's runs already, jobs ask that one. A killed one is
+// started again, and jobs judge themselves meanwhile.
 class ReadyJudge {
  public:
-  explicit ReadyJudge(const std::string& device, bool checks = false);
+  explicit ReadyJudge(std::string device, bool checks = false);
   ~ReadyJudge();
   ReadyJudge(const ReadyJudge&) = delete;
 
  private:
-  pid_t pid_ = -1;
+  void keep();
+  pid_t start() const;
+
+  const std::string device_;
+  const bool checks_;
+  std::mutex mutex_;  // of all below
+  std::condition_variable wake_;
+  pid_t pid_ = -1;  // -1: none runs
+  bool closing_ = false;
+  std::thread thread_;  // the process ends with it
 };
 
 // All languages of candidates.
