@@ -9,7 +9,7 @@
 
 namespace fk {
 
-// What an error over the spread is multiplied by. The spread of few values is no measure if they lie
+// The factor for an error over the spread. The spread of few values is no measure if they lie
 // close together, such as the two logits of a batch of two. Then their root mean square is it.
 inline double share_of_few(const Difference& d, const Tensor& want) {
   constexpr int64_t kFewElements = 8;

@@ -114,7 +114,8 @@ class Ears {
                                     {{"num_embeddings", t_.chunk / 2},
                                      {"embedding_dim", t_.width},
                                      {"table", waves()},
-                                     {"ids", n_.input("positions", DType::i64, {rows_})}});
+                                     {"ids", n_.input("positions", DType::i64, {rows_})},
+                                     {"out", std::string(name(dtype()))}});
     return n_("add", t_.path + ".embed", {{"a", x}, {"b", positions}});
   }
 
