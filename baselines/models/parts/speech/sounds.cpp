@@ -115,7 +115,7 @@ class Ears {
                                      {"embedding_dim", t_.width},
                                      {"table", waves()},
                                      {"ids", n_.input("positions", DType::i64, {rows_})},
-                                     {"out", std::string(name(dtype()))}});
+                                     {"out", n_.zeros(dtype(), {rows_, t_.width})}});
     return n_("add", t_.path + ".embed", {{"a", x}, {"b", positions}});
   }
 
