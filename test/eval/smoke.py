@@ -196,5 +196,5 @@ refused("there is no plugin `norms.so` in the folder", "smoke", "--candidates",
         submission("missing", mixed_files[:1], plugins={"norms.so": ["rms_norm"]}))
 refused("the same plugin is also in the submission `mixed`", "smoke", "--candidates", mixed, submission("thief", mixed_files[:1]))
 refused("the submission `mixed` is also in", "smoke", "--candidates", mixed, submission("twin", [("picky.so", picky, ["global_response_norm"])], submission="mixed"))
-refused("no devices of the kind `gpu`", "smoke", "--candidates", mixed, "--device", "gpu")
+refused("no backend here brings devices of the kind `gpu`", "smoke", "--candidates", mixed, "--device", "gpu")
 shutil.rmtree(work)
