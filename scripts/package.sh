@@ -82,7 +82,7 @@ packages() {
     name=fk-host
     if [[ $kind == cuda ]]; then
       name=fk-host-cuda
-      # What fk-host has already stays out.
+      # Files of fk-host stay out.
       (cd "$work/cuda/usr" && find . -type f -exec cmp -s {} "$work/cpu/usr/{}" \; -delete && find . -type d -empty -delete)
     fi
     root="$work/tree/$name"

@@ -14,7 +14,7 @@ fk_test_packages="catch2 python3"
 # other machines, pages have no images, and there are no OpenCL devices.
 fk_library_packages="libsqlite3-dev libssl-dev libhiredis-dev libpng-dev ocl-icd-opencl-dev"
 fk_optional_packages="$fk_library_packages pocl-opencl-icd"
-# What scripts/package.sh runs.
+# Programs which scripts/package.sh runs.
 fk_packaging_packages="dpkg-dev file git python3-hatchling xz-utils"
 # With which the tests start ranks. Installing them starts daemons where systemd runs, which nobody asked for there.
 fk_launcher_packages="openmpi-bin slurmctld slurmd slurm-client munge"
